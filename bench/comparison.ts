@@ -11,7 +11,7 @@ export interface Contender {
 }
 
 /** From a function that acquires and releases once. */
-export function pairsOf(pair: () => Promise<unknown>): Contender['rate'] {
+export function pairWorker(pair: () => Promise<unknown>): Contender['rate'] {
   return async (pairs) => {
     const begin = performance.now()
     for (let i = 0; i < pairs; i++) await pair()

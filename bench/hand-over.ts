@@ -22,7 +22,7 @@ export function spin(ms = 0.3): void {
 }
 
 /** Maximum time for another process to be queued again on a busy machine, in ms. */
-const patience = 10_000
+const timeout = 10_000
 
 /** A hand-over needs a waiter. At its last turn a process does not know whether any other has turns left, and gives up soon. */
 export async function somebodyWaits(
@@ -30,7 +30,7 @@ export async function somebodyWaits(
   name: string,
   isLast: boolean,
 ): Promise<boolean> {
-  const end = isLast ? 0 : stamp() + patience
+  const end = isLast ? 0 : stamp() + timeout
   for (let looks = 0; looks < 50 || stamp() < end; looks++) {
     if ((await locks.inspect(name)).waiters.length > 0) return true
   }

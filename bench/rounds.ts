@@ -25,7 +25,7 @@ export async function takeTurns<K extends string>(
 ): Promise<Rates<K>> {
   const names = Object.keys(works) as K[]
   const counts = new Map<K, number>()
-  for (const name of names) counts.set(name, fixed ?? (await settle(works[name], slice)))
+  for (const name of names) counts.set(name, fixed ?? (await calibrate(works[name], slice)))
   const rates = Object.fromEntries(names.map((name) => [name, []])) as unknown as Record<K, number[]>
   for (let round = -1; round < rounds; round++) {
     // Every other round runs in reverse order: the second work must not always pay for the effects of the first.
@@ -48,7 +48,7 @@ export function ratio(of: readonly number[], by: readonly number[]): Spread {
  * three tries counts: otherwise a process preempted for a moment would settle on far too few operations, and so short a slice would measure
  * the effects of its predecessor.
  */
-async function settle(work: Work, slice: number): Promise<number> {
+async function calibrate(work: Work, slice: number): Promise<number> {
   // The first calls pay for connecting and compiling.
   for (const start = performance.now(); performance.now() < start + slice; ) await work(1)
   for (let count = 1; ; count *= 2) {

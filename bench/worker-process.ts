@@ -5,9 +5,9 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 
-export type Duties = Readonly<Record<string, (...args: never[]) => unknown>>
+export type Handlers = Readonly<Record<string, (...args: never[]) => unknown>>
 
-export interface Member<D extends Duties> {
+export interface Member<D extends Handlers> {
   readonly pid: number
   /** @throws Error with the error of the duty, or if the process has ended */
   ask<K extends keyof D & string>(duty: K, ...args: Parameters<D[K]>): Promise<Awaited<ReturnType<D[K]>>>
@@ -17,9 +17,9 @@ export interface Member<D extends Duties> {
   stop(): Promise<void>
 }
 
-interface Order {
+interface WorkerCall {
   readonly id: number
-  readonly duty: string
+  readonly handler: string
   readonly args: readonly unknown[]
 }
 interface Reply {
@@ -28,7 +28,7 @@ interface Reply {
   readonly error?: string
 }
 
-export function startWorker<D extends Duties>(module: URL, args: readonly string[]): Member<D> {
+export function startWorker<D extends Handlers>(module: URL, args: readonly string[]): Member<D> {
   const child = fork(module, args, { serialization: 'advanced' })
   const { pid } = child
   if (pid === undefined) throw new Error(`${module.pathname} could not be started`)
@@ -51,7 +51,7 @@ export function startWorker<D extends Duties>(module: URL, args: readonly string
       new Promise((resolve, reject) => {
         const id = ++lastId
         waiting.set(id, { resolve: resolve as (result: unknown) => void, reject })
-        child.send({ id, duty, args } satisfies Order)
+        child.send({ id, handler: duty, args } satisfies WorkerCall)
       }),
     async kill() {
       process.kill(pid, 'SIGKILL')
@@ -65,11 +65,11 @@ export function startWorker<D extends Duties>(module: URL, args: readonly string
 }
 
 /** In the worker: executes the orders, concurrently if several are pending; `ended` runs when the bench has gone or is done. */
-export function serve(duties: Duties, ended: () => Promise<void>): void {
-  process.on('message', async ({ id, duty, args }: Order) => {
+export function serve(handlers: Handlers, ended: () => Promise<void>): void {
+  process.on('message', async ({ id, handler, args }: WorkerCall) => {
     let reply: Reply
     try {
-      reply = { id, result: await duties[duty]?.(...(args as never[])) }
+      reply = { id, result: await handlers[handler]?.(...(args as never[])) }
     } catch (error) {
       reply = { id, error: error instanceof Error ? (error.stack ?? error.message) : String(error) }
     }

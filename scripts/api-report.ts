@@ -32,7 +32,7 @@ for (const { specifier, declarations } of missing) {
 }
 if (missing.length > 0) process.exit(1)
 const reports = new Map([...report(entries)].map(([file, text]) => [`api/${file}`, text]))
-const models = entries.map(({ specifier, file }) => readModel(specifier, modelOf(file)))
+const models = entries.map(({ specifier, file }) => readModel(specifier, modelFile(file)))
 const { pages, complaint } = await referencePages(models)
 for (const [file, text] of pages) reports.set(file, text)
 if (process.argv.includes('--write')) write(reports)
@@ -80,7 +80,7 @@ function report(entries: readonly Entry[]): Map<string, string> {
 }
 
 /** Where API Extractor writes what it read, as JSON. */
-function modelOf(file: string): string {
+function modelFile(file: string): string {
   return join(scratch, file.replace('.txt', '.api.json'))
 }
 
@@ -113,7 +113,7 @@ function configure({ file, declarations }: Entry): ExtractorConfig {
         reportFolder: scratch,
         reportTempFolder: join(scratch, 'temp'),
       },
-      docModel: { enabled: true, apiJsonFilePath: modelOf(file) },
+      docModel: { enabled: true, apiJsonFilePath: modelFile(file) },
       dtsRollup: { enabled: false },
       tsdocMetadata: { enabled: false },
       newlineKind: 'lf',
@@ -131,29 +131,29 @@ function configure({ file, declarations }: Entry): ExtractorConfig {
  * declarations that an entry point uses without exporting them; those that another one exports are told there.
  */
 function readable(specifier: string, report: string, exported: ReadonlySet<string>): string {
-  const lines = codeOf(report)
+  const lines = parseCode(report)
     .split('\n')
     .filter((line) => !/^\s*\/\/ (@public|\(undocumented\)|\(No @package)/.test(line))
   const declarations = lines
     .join('\n')
     .trim()
     .split(/\n{2,}(?=\S)/)
-  const own = declarations.filter((text) => text.startsWith('export ') || !exported.has(nameOf(text)))
+  const own = declarations.filter((text) => text.startsWith('export ') || !exported.has(parseName(text)))
   return `What '${specifier}' exports. Written by 'npm run api:write'.\n\n${own.join('\n\n')}\n`
 }
 
-function codeOf(report: string): string {
+function parseCode(report: string): string {
   return /```ts\n([\s\S]*?)```/.exec(report)?.[1] ?? ''
 }
 
 function exportedBy(report: string): string[] {
-  return codeOf(report)
+  return parseCode(report)
     .split('\n')
     .filter((line) => line.startsWith('export '))
-    .map(nameOf)
+    .map(parseName)
 }
 
-function nameOf(declaration: string): string {
+function parseName(declaration: string): string {
   return keyword.exec(declaration)?.[1] ?? ''
 }
 

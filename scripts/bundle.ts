@@ -16,7 +16,7 @@ import {
   type OnLoadResult,
   type Plugin,
 } from 'esbuild'
-import { fileOf } from './dist-files.js'
+import { builtFile } from './dist-files.js'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const src = join(root, 'src')
@@ -39,7 +39,7 @@ const publicEntries = Object.entries(manifest.exports).flatMap(([path, target]) 
 
 type BuildResult = BuildResultOf<BuildOptions & { readonly metafile: true; readonly write: false }>
 
-const nameOf = (source: string) => relative(src, source).replace(/\.ts$/, '').replaceAll('/', '-')
+const entryName = (source: string) => relative(src, source).replace(/\.ts$/, '').replaceAll('/', '-')
 
 /** Files that are started by their URL: found while bundling. */
 const started = new Set<string>()
@@ -48,7 +48,7 @@ const started = new Set<string>()
 const library: Plugin = {
   name: 'library',
   setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^holdfast(\/|$)/ }, ({ path }) => ({ path: sourceOf(path), sideEffects: false }))
+    onResolve({ filter: /^holdfast(\/|$)/ }, ({ path }) => ({ path: sourceFile(path), sideEffects: false }))
     onLoad({ filter: /\/src\/.+\.ts$/ }, withFlatUrls)
   },
 }
@@ -60,8 +60,8 @@ const commandLine: Plugin = {
     onResolve({ filter: /^holdfast(\/|$)/ }, ({ path, importer }) =>
       // It uses one function.
       importer === join(src, 'cli/duration.ts')
-        ? { path: sourceOf(path), sideEffects: false }
-        : { path: `./${fileOf(`.${path.slice('holdfast'.length)}`)}`, external: true },
+        ? { path: sourceFile(path), sideEffects: false }
+        : { path: `./${builtFile(`.${path.slice('holdfast'.length)}`)}`, external: true },
     )
     onLoad({ filter: /\/src\/.+\.ts$/ }, withFlatUrls)
     // CommonJS libraries require built-in modules, which a bundle of ES modules can only import.
@@ -80,7 +80,7 @@ const commandLine: Plugin = {
   },
 }
 
-function sourceOf(specifier: string): string {
+function sourceFile(specifier: string): string {
   const [, source] = publicEntries.find(([key]) => specifier === `holdfast${key.slice(1)}`) ?? []
   if (source === undefined) throw new Error(`${specifier} is not among the exports of package.json`)
   return source
@@ -96,7 +96,7 @@ function withFlatUrls({ path }: OnLoadArgs): OnLoadResult {
       const source = at.replace(join(root, 'build/src'), src).replace(/\.js$/, '.ts')
       const isCode = to.endsWith('.js')
       if (isCode) started.add(source)
-      const flat = isCode ? `./${nameOf(source)}.js` : `${relative(out, at)}${to.endsWith('/') ? '/' : ''}`
+      const flat = isCode ? `./${entryName(source)}.js` : `${relative(out, at)}${to.endsWith('/') ? '/' : ''}`
       return `new URL('${flat}', import.meta.url)`
     },
   )
@@ -123,7 +123,7 @@ async function bundle(plugin: Plugin, points: Readonly<Record<string, string>>):
     logLevel: 'warning',
     write: false,
   })
-  const all = { ...points, ...Object.fromEntries([...started].map((source) => [nameOf(source), source])) }
+  const all = { ...points, ...Object.fromEntries([...started].map((source) => [entryName(source), source])) }
   return Object.keys(all).length > Object.keys(points).length ? await bundle(plugin, all) : result
 }
 
@@ -144,7 +144,7 @@ function licences({ inputs }: Metafile): string {
   return `The command line includes these libraries.\n\n${texts.join(`\n${'-'.repeat(40)}\n\n`)}`
 }
 
-const entries = publicEntries.map(([path, source]) => [fileOf(path).slice(0, -'.js'.length), source])
+const entries = publicEntries.map(([path, source]) => [builtFile(path).slice(0, -'.js'.length), source])
 const [forUsers, forShells] = await [
   await bundle(library, Object.fromEntries(entries)),
   await bundle(commandLine, { 'cli-main': join(src, 'cli/main.ts') }),

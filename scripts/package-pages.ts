@@ -1,7 +1,7 @@
 // The pages that are published: README and what it leads to, in both languages. A link from them to a file that is not published becomes
 // plain text, or leads into the repository where HOLDFAST_REPOSITORY gives its address, as for the site.
 import { posix } from 'node:path'
-import { filesIn } from '../test/support/checkout.js'
+import { listFiles } from '../test/support/checkout.js'
 
 const first = ['start', 'which-one', 'guarantees', 'production', 'runbooks', 'versioning']
 
@@ -13,7 +13,7 @@ export function publishedPages(): string[] {
     'CHANGELOG.md',
     ...first.map((page) => `docs/${page}.md`),
     ...first.map((page) => `docs/zh/${page}.md`),
-    ...filesIn('docs/drivers', '.md'),
+    ...listFiles('docs/drivers', '.md'),
   ]
 }
 

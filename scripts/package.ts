@@ -4,7 +4,7 @@
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { fileOf } from './dist-files.js'
+import { builtFile } from './dist-files.js'
 import { publishedPage, publishedPages, releasedChanges } from './package-pages.js'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
@@ -51,7 +51,7 @@ const entries = Object.values(exports).filter((entry) => typeof entry !== 'strin
 rmSync(out, { recursive: true, force: true })
 const published = Object.entries(exports).map(([path, entry]) => [
   path,
-  typeof entry === 'string' ? entry : { types: entry.types, default: `./build/dist/${fileOf(path)}` },
+  typeof entry === 'string' ? entry : { types: entry.types, default: `./build/dist/${builtFile(path)}` },
 ])
 put(
   'package.json',

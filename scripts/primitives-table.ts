@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { columns } from './promises-table.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-/** The pages that have the table, each with its words for those of {@link tableOf} where they differ. */
+/** The pages that have the table, each with its words for those of {@link toTable} where they differ. */
 const pages: Readonly<Record<string, ReadonlyMap<string, string>>> = {
   'docs/primitives.md': new Map(),
   'docs/zh/primitives.md': new Map([
@@ -71,7 +71,7 @@ export interface Abilities {
 }
 
 /** The traits that one API report declares; several where a driver has strategies. */
-export function abilitiesIn(entry: string, report: string): Abilities[] {
+export function parseAbilities(entry: string, report: string): Abilities[] {
   return [...report.matchAll(/export interface (\w*)Traits extends Traits \{([^}]*)\}/g)].map(
     ([, name = '', body = '']) => {
       const modes = [...(/modes: ([^;]*);/.exec(body)?.[1] ?? '').matchAll(/'(\w+)'/g)].map(
@@ -106,7 +106,7 @@ class Notes {
   }
 }
 
-export function tableOf(
+export function toTable(
   drivers: readonly Abilities[],
   words: ReadonlyMap<string, string> = new Map(),
 ): string {
@@ -134,7 +134,7 @@ export function abilities(): readonly Abilities[] {
   const folder = join(root, 'docs/api')
   const place = ({ driver }: Abilities) => (columns as readonly string[]).indexOf(driver)
   return readdirSync(folder)
-    .flatMap((file) => abilitiesIn(file.replace(/\.txt$/, ''), readFileSync(join(folder, file), 'utf8')))
+    .flatMap((file) => parseAbilities(file.replace(/\.txt$/, ''), readFileSync(join(folder, file), 'utf8')))
     .sort((a, b) => place(a) - place(b))
 }
 
@@ -144,7 +144,7 @@ export function currentPages(): { readonly page: string; readonly is: string; re
     const is = readFileSync(join(root, page), 'utf8')
     const [from, to] = [is.indexOf(begin), is.indexOf(end)]
     if (from < 0 || to < from) throw new Error(`${page} has no ${begin} … ${end}`)
-    const table = tableOf(abilities(), words)
+    const table = toTable(abilities(), words)
     return { page, is, shouldBe: `${is.slice(0, from)}${begin}\n\n${table}\n\n${is.slice(to)}` }
   })
 }

@@ -48,11 +48,11 @@ export function written(cells: readonly PromiseCell[]): Written {
 }
 
 /** @throws Error for a cell that no column can have */
-export function columnOf(name: string, cells: Written): PromiseColumn {
-  return { name, cells: promises.map((promise) => cellOf(name, promise, cells[promise] ?? '')) }
+export function toColumn(name: string, cells: Written): PromiseColumn {
+  return { name, cells: promises.map((promise) => toCell(name, promise, cells[promise] ?? '')) }
 }
 
-function cellOf(column: string, promise: string, text: string): PromiseCell {
+function toCell(column: string, promise: string, text: string): PromiseCell {
   const [is = '', ids] = text.split(': ')
   const because = (ids?.split(', ') ?? []).map((id) => {
     const found = differences.find((difference) => difference.id === id && difference.promise === promise)
@@ -90,12 +90,12 @@ const parts = {
 } as const
 
 /** The page as it has to be by this record. @throws Error where a column is missing, or the page has no place */
-export function pageOf(is: string, record: Answers): string {
+export function toPage(is: string, record: Answers): string {
   const table = promiseTable(
     columns.map((name) => {
       const cells = record[name]
       if (cells === undefined) throw new Error(`docs/promises.json has no column '${name}'; run its tests`)
-      return columnOf(name, cells)
+      return toColumn(name, cells)
     }),
     reasons,
   )
@@ -115,14 +115,14 @@ function filled(text: string, [begin, end]: readonly [string, string], content: 
 /** The page, and the same as the record says. */
 export function currentPage(): { readonly is: string; readonly shouldBe: string } {
   const is = readFileSync(page, 'utf8')
-  return { is, shouldBe: pageOf(is, recorded()) }
+  return { is, shouldBe: toPage(is, recorded()) }
 }
 
 function main(): void {
   const newest = { ...recorded(), ...lastAnswers() }
   const ordered = Object.fromEntries(columns.flatMap((name) => (newest[name] ? [[name, newest[name]]] : [])))
   const text = `${JSON.stringify(ordered, null, 2)}\n`
-  const shouldBe = pageOf(readFileSync(page, 'utf8'), ordered)
+  const shouldBe = toPage(readFileSync(page, 'utf8'), ordered)
   if (process.argv.includes('--write')) {
     writeFileSync(record, text)
     writeFileSync(page, shouldBe)

@@ -11,7 +11,7 @@ import { type Fixture, inProcess } from '../src/conformance/index.js'
 import { print, promises } from '../src/conformance/scenario/column.js'
 import { declaredBy } from '../src/conformance/scenario/differences.js'
 import type { Answer } from '../src/conformance/scenario/story.js'
-import { answersOf } from '../src/conformance/scenario.js'
+import { collectAnswers } from '../src/conformance/scenario.js'
 import type { DriverFactory } from '../src/core/driver.js'
 import { systemEnv } from '../src/core/engine.js'
 import { local } from '../src/drivers/local/index.js'
@@ -31,13 +31,13 @@ async function transcript(directory: string): Promise<string> {
     args: [options],
   }
   const fixtures = [
-    fixtureOf('memory', () => store),
-    fixtureOf('local', () => local(options), { childClient }),
+    createFixture('memory', () => store),
+    createFixture('local', () => local(options), { childClient }),
   ]
   const told = new Map<string, readonly Answer[]>()
   for (const fixture of fixtures) {
-    const declared = await differencesOf(fixture)
-    for (const [promise, answers] of await answersOf(fixture))
+    const declared = await listDifferences(fixture)
+    for (const [promise, answers] of await collectAnswers(fixture))
       if (!told.has(promise) && declared.every((difference) => difference.promise !== promise))
         told.set(promise, answers)
   }
@@ -47,12 +47,12 @@ async function transcript(directory: string): Promise<string> {
   return print(ordered)
 }
 
-function fixtureOf(name: string, open: () => DriverFactory, more: Partial<Fixture> = {}): Fixture {
+function createFixture(name: string, open: () => DriverFactory, more: Partial<Fixture> = {}): Fixture {
   const { traits } = open()(systemEnv())
   return { name, traits, reportsLoss: true, ...inProcess(open), ...more }
 }
 
-async function differencesOf(fixture: Fixture) {
+async function listDifferences(fixture: Fixture) {
   const driver = fixture.make()(systemEnv())
   await driver.close()
   return declaredBy(driver, fixture)

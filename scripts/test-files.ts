@@ -94,10 +94,10 @@ export function testFiles(): TestFile[] {
     const at = longest.indexOf(name.replace(/\.test\.ts$/, ''))
     return at < 0 ? longest.length : at
   }
-  return names.sort((a, b) => rank(a) - rank(b)).map(fileOf)
+  return names.sort((a, b) => rank(a) - rank(b)).map(toTestFile)
 }
 
-function fileOf(name: string): TestFile {
+function toTestFile(name: string): TestFile {
   const source = join('test', name)
   const built = join(root, 'build/test', name.replace(/\.ts$/, '.js'))
   if (!existsSync(built)) throw new Error(`${relative(root, built)} is missing: run 'npm run build' first`)

@@ -6,15 +6,15 @@
 import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { fencesIn } from '../test/support/markdown.js'
+import { parseFences } from '../test/support/markdown.js'
 
 const docs = fileURLToPath(new URL('../../docs/', import.meta.url))
 const mark = /\n<!-- English text: ([0-9a-f]{8}) -->\n$/
 
 /** A hash of the sentences of a page. */
-export function textOf(page: string): string {
+export function sourceText(page: string): string {
   const lines = page.split('\n')
-  for (const { code, line } of fencesIn(page)) lines.fill('', line - 1, line - 1 + code.split('\n').length)
+  for (const { code, line } of parseFences(page)) lines.fill('', line - 1, line - 1 + code.split('\n').length)
   const words = lines
     .join('\n')
     .replace(/`[^`\n]*`/g, '`')
@@ -30,7 +30,7 @@ export function translatedText(chinese: string): string | undefined {
 
 /** The Chinese page with the hash of the English one. */
 export function marked(english: string, chinese: string): string {
-  return `${chinese.replace(mark, '\n').trimEnd()}\n\n<!-- English text: ${textOf(english)} -->\n`
+  return `${chinese.replace(mark, '\n').trimEnd()}\n\n<!-- English text: ${sourceText(english)} -->\n`
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url))

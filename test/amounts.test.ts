@@ -4,7 +4,7 @@ import { after, test } from 'node:test'
 import { proof } from '../scripts/proof.js'
 import { testFiles } from '../scripts/test-files.js'
 import { schedules, sequences } from './support/amounts.js'
-import { filesIn, read } from './support/checkout.js'
+import { listFiles, read } from './support/checkout.js'
 import { leakCheck } from './support/leaks.js'
 
 const page = read('docs/simulation.md').replace(/\s+/g, ' ')
@@ -50,7 +50,7 @@ test('the proof has all of these files, the live runs that count faults and acqu
     )
   for (const part of proof)
     assert.ok(
-      filesIn('test', '.test.ts').some((file) => file.includes(part)),
+      listFiles('test', '.test.ts').some((file) => file.includes(part)),
       part,
     )
 })

@@ -1,7 +1,7 @@
 // The table of what runs where is made, not written.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { abilities, abilitiesIn, currentPages, tableOf } from '../scripts/primitives-table.js'
+import { abilities, currentPages, parseAbilities, toTable } from '../scripts/primitives-table.js'
 import { columns, recorded } from '../scripts/promises-table.js'
 import { leakCheck } from './support/leaks.js'
 
@@ -21,7 +21,7 @@ export interface DemoSessionTraits extends Traits {
     readonly cells: true;
     readonly modes: readonly ['exclusive', 'shared'];
 }`
-  const abilities = abilitiesIn('demo', report)
+  const abilities = parseAbilities('demo', report)
   assert.deepEqual(
     abilities.map(({ driver, has }) => [driver, ...has]),
     [
@@ -29,7 +29,7 @@ export interface DemoSessionTraits extends Traits {
       ['demo (session)', 'exclusive', 'shared', 'cells'],
     ],
   )
-  const table = tableOf(abilities)
+  const table = toTable(abilities)
   assert.match(table, /^\| upgradeable \| no \(a\) \| yes \|$/m)
   assert.match(table, /^\| job \| in part \(b\) \| yes \|$/m)
   assert.match(table, /^\| barrier \| no \(c, a\) \| yes \|$/m)

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { reasons } from '../scripts/promises-reasons.js'
-import { columns, currentPage, pageOf, recorded } from '../scripts/promises-table.js'
+import { columns, currentPage, recorded, toPage } from '../scripts/promises-table.js'
 import { promises } from '../src/conformance/scenario/column.js'
 import { differences } from '../src/conformance/scenario/differences.js'
 import { read } from './support/checkout.js'
@@ -56,14 +56,14 @@ test('a page or a record that says something else is seen', () => {
   const { is } = currentPage()
   const record = recorded()
   const redis = { ...record['redis'], 'a semaphore counts by weight': 'no: permits' }
-  assert.notEqual(pageOf(is, { ...record, redis }), is)
-  assert.equal(pageOf(is.replace('| yes |', '| no |'), record), is)
+  assert.notEqual(toPage(is, { ...record, redis }), is)
+  assert.equal(toPage(is.replace('| yes |', '| no |'), record), is)
   const broken = { ...record['redis'], 'a semaphore counts by weight': 'broken' }
-  assert.throws(() => pageOf(is, { ...record, redis: broken }), /redis: 'a semaphore .*' cannot be 'broken'/)
+  assert.throws(() => toPage(is, { ...record, redis: broken }), /redis: 'a semaphore .*' cannot be 'broken'/)
   const wrong = { ...record['redis'], 'a semaphore counts by weight': 'no: cells' }
-  assert.throws(() => pageOf(is, { ...record, redis: wrong }), /no reason 'cells' for 'a semaphore/)
+  assert.throws(() => toPage(is, { ...record, redis: wrong }), /no reason 'cells' for 'a semaphore/)
   const { redis: _, ...without } = record
-  assert.throws(() => pageOf(is, without), /has no column 'redis'; run its tests/)
+  assert.throws(() => toPage(is, without), /has no column 'redis'; run its tests/)
 })
 
 test('what is said of single drivers is said of columns and of differences that there are, and that they have', () => {

@@ -4,15 +4,15 @@ import { after, test } from 'node:test'
 import { cliPage } from '../scripts/reference/cli.js'
 import { advice } from '../scripts/reference/errors.js'
 import { cell, usual } from '../scripts/reference/markdown.js'
-import { docOf, type Member } from '../scripts/reference/model.js'
+import { type Member, parseDoc } from '../scripts/reference/model.js'
 import { chineseTexts, complaint, inEnglish, translation } from '../scripts/reference/words.js'
 import { wrongValues } from '../scripts/reference/wrong-values.js'
 import { commandLine } from '../src/cli/command-line.js'
 import { known } from '../src/cli/connect.js'
-import { filesIn, read } from './support/checkout.js'
+import { listFiles, read } from './support/checkout.js'
 import { leakCheck } from './support/leaks.js'
 
-const reports = filesIn('docs/api', '.txt').map((path) => read(path))
+const reports = listFiles('docs/api', '.txt').map((path) => read(path))
 
 function exportedAs(pattern: RegExp): string[] {
   return [...new Set(reports.flatMap((report) => [...report.matchAll(pattern)].map(([, name = '']) => name)))]
@@ -82,19 +82,19 @@ test('every scheme that --on takes is described, and every command with its help
 })
 
 test('defaults are found in tags, in sentences and in brackets', () => {
-  assert.deepEqual(docOf('/** Longest time, in ms. @default 30_000 */'), {
+  assert.deepEqual(parseDoc('/** Longest time, in ms. @default 30_000 */'), {
     text: 'Longest time, in ms.',
     default: '30_000',
   })
-  assert.deepEqual(docOf('/**\n * Prefix of keys. Default `hf:`. No braces.\n */'), {
+  assert.deepEqual(parseDoc('/**\n * Prefix of keys. Default `hf:`. No braces.\n */'), {
     text: 'Prefix of keys. No braces.',
     default: '`hf:`',
   })
-  assert.deepEqual(docOf('/** `strict` (default): always. `off`: never. */'), {
+  assert.deepEqual(parseDoc('/** `strict` (default): always. `off`: never. */'), {
     text: '`strict` (default): always. `off`: never.',
     default: '`strict`',
   })
-  assert.deepEqual(docOf(undefined), { text: '', default: undefined })
+  assert.deepEqual(parseDoc(undefined), { text: '', default: undefined })
   assert.equal(usual('false: 428 Precondition Required'), '`false`: 428 Precondition Required')
   assert.equal(cell('a | b < c, `d<e>`'), 'a \\| b &lt; c, `d<e>`')
 })
@@ -174,7 +174,7 @@ test('every option of the reference refuses a wrong value by an error that names
 
 test('the error of a wrong value is the one that the library throws', async () => {
   const wrong = wrongValues()
-  const member: Member = { name: 'ttl', type: 'Duration', optional: true, doc: docOf() }
+  const member: Member = { name: 'ttl', type: 'Duration', optional: true, doc: parseDoc() }
   try {
     assert.deepEqual(await wrong.of('holdfast', 'AcquireOptions', member), [
       '`RangeError`: ttl must be from 10 to 31622400000 ms',

@@ -4,13 +4,13 @@ import { after, test } from 'node:test'
 import { targetOf } from '../docs/.vitepress/links.js'
 import { groups, pagesOf } from '../docs/.vitepress/pages.js'
 import { tokenize } from '../docs/.vitepress/search.js'
-import { marked, textOf, translatedText } from '../scripts/translated.js'
-import { filesIn, read } from './support/checkout.js'
+import { marked, sourceText, translatedText } from '../scripts/translated.js'
+import { listFiles, read } from './support/checkout.js'
 import { leakCheck } from './support/leaks.js'
 import { brokenBold, differences } from './support/translations.js'
 
 const pages = (folder: string): string[] =>
-  filesIn(folder, '.md').map((path) => path.slice(folder.length + 1, -'.md'.length))
+  listFiles(folder, '.md').map((path) => path.slice(folder.length + 1, -'.md'.length))
 const english = pages('docs').filter((page) => !page.startsWith('zh/'))
 const chinese = pages('docs/zh')
 
@@ -47,7 +47,7 @@ test('every Chinese page has an English one with the same headings and the same 
 
 test('no sentence of an English page has changed since it was translated', () => {
   const stale = chinese.filter(
-    (page) => translatedText(read(`docs/zh/${page}.md`)) !== textOf(read(`docs/${page}.md`)),
+    (page) => translatedText(read(`docs/zh/${page}.md`)) !== sourceText(read(`docs/${page}.md`)),
   )
   assert.deepEqual(
     stale.map((page) => `docs/${page}.md is not what docs/zh/${page}.md translates`),
@@ -58,11 +58,11 @@ test('no sentence of an English page has changed since it was translated', () =>
 
 test('code is not part of what is translated, sentences are', () => {
   const page = '# A\n\nCall `take()`, see [there](a.md#x).\n\n```ts\ntake()\n```\n'
-  assert.equal(textOf(page.replaceAll('take', 'acquire').replace('a.md#x', 'b.md')), textOf(page))
-  assert.equal(textOf(page.replace('Call', '\nCall')), textOf(page))
-  assert.notEqual(textOf(page.replace('Call', 'Never call')), textOf(page))
+  assert.equal(sourceText(page.replaceAll('take', 'acquire').replace('a.md#x', 'b.md')), sourceText(page))
+  assert.equal(sourceText(page.replace('Call', '\nCall')), sourceText(page))
+  assert.notEqual(sourceText(page.replace('Call', 'Never call')), sourceText(page))
   const chinese = marked(page, '# 甲\n')
-  assert.equal(translatedText(chinese), textOf(page))
+  assert.equal(translatedText(chinese), sourceText(page))
   assert.equal(marked(page, chinese), chinese)
   assert.equal(translatedText('# 甲\n'), undefined)
 })

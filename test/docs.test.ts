@@ -4,11 +4,11 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { filesIn, read, root } from './support/checkout.js'
+import { listFiles, read, root } from './support/checkout.js'
 import { leakCheck } from './support/leaks.js'
-import { anchorsIn, brokenLinks, fencesIn } from './support/markdown.js'
+import { brokenLinks, parseAnchors, parseFences } from './support/markdown.js'
 
-const pages = [...readdirSync(root).filter((name) => name.endsWith('.md')), ...filesIn('docs', '.md')]
+const pages = [...readdirSync(root).filter((name) => name.endsWith('.md')), ...listFiles('docs', '.md')]
 
 test('every TypeScript fence of README and docs compiles', () => {
   const fences = new Map(pages.flatMap((page) => sourcesOf(page, read(page))))
@@ -62,7 +62,7 @@ test('the link check finds a missing file and a missing heading, and leaves code
 
 test('headings get the anchors that GitHub gives them', () => {
   assert.deepEqual(
-    [...anchorsIn('# `run NAME -- cmd…`\n## 3. What `it` [says](x.md) & does\n```sh\n# no\n```')],
+    [...parseAnchors('# `run NAME -- cmd…`\n## 3. What `it` [says](x.md) & does\n```sh\n# no\n```')],
     ['run-name----cmd', '3-what-it-says--does'],
   )
 })
@@ -70,7 +70,7 @@ test('headings get the anchors that GitHub gives them', () => {
 test('the list of decisions names each one by its title, in both languages', () => {
   const lacking = ['docs/adr', 'docs/zh/adr'].flatMap((folder) => {
     const list = read(`${folder}/README.md`)
-    const decisions = filesIn(folder, '.md').filter((path) => !path.endsWith('README.md'))
+    const decisions = listFiles(folder, '.md').filter((path) => !path.endsWith('README.md'))
     return decisions.filter((path) => {
       const [, number, title] = /^# (\d{4}) (.+)/.exec(read(path)) ?? []
       const name = path.slice(folder.length + 1)
@@ -90,7 +90,7 @@ function maybeRead(path: string): string | undefined {
 
 /** File name and text to compile for each fence; the text begins on the line it has in its page. */
 function sourcesOf(page: string, text: string): [string, string][] {
-  return fencesIn(text)
+  return parseFences(text)
     .filter(
       ({ language, code }) => /^(ts|typescript)$/.test(language) && !/^\s*\/\/ not compiled: \S/.test(code),
     )

@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { after, test } from 'node:test'
-import { filesIn, read, root } from './support/checkout.js'
+import { listFiles, read, root } from './support/checkout.js'
 import { leakCheck } from './support/leaks.js'
 import { startConsul } from './support/servers/consul.js'
 import { startEtcd } from './support/servers/etcd.js'
@@ -19,7 +19,7 @@ import { startZookeeper } from './support/servers/zookeeper.js'
 const patience = 180_000
 
 // What stands in a folder of its own is no program by itself, and has a test of its own.
-const examples = filesIn('examples', '.ts').filter((path) => path.split('/').length === 2)
+const examples = listFiles('examples', '.ts').filter((path) => path.split('/').length === 2)
 
 test('there are examples', () => {
   assert.ok(examples.length > 0)

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { read } from './support/checkout.js'
 import { leakCheck } from './support/leaks.js'
-import { maybeRead, missing, rowsOf, testsIn } from './support/named-tests.js'
+import { listTests, maybeRead, missing, parseRows } from './support/named-tests.js'
 
 const path = 'docs/hazards.md'
 
-const rows = rowsOf(read(path), ['race |'])
+const rows = parseRows(read(path), ['race |'])
 
 test('every hazard of one server, of several, of ZooKeeper, etcd and Consul, of databases and of what the lock was for has a row', () => {
   const [databases, purposes] = [range('H', 81).slice(60), range('H', 97).slice(92)]
@@ -25,7 +25,7 @@ test('every race of the hand-off has a row', () => {
 
 test('every row has a test, or says why not', () => {
   const lacking = rows.filter(
-    ({ shown }) => testsIn(path, shown).length === 0 && !/^no test: .{20,}/.test(shown),
+    ({ shown }) => listTests(path, shown).length === 0 && !/^no test: .{20,}/.test(shown),
   )
   assert.deepEqual(lacking, [])
 })
@@ -39,7 +39,7 @@ test('the check finds a test that was renamed, a file that was moved, and a name
     // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the source of one
     'test/a.test.ts': "test('one thing', () => 0)\nit(`two ${n} things`, () => 0)\n// 'three things'",
   }
-  const check = (shown: string) => missing(path, rowsOf(`| H1 | ${shown} |`, []), (file) => files[file])
+  const check = (shown: string) => missing(path, parseRows(`| H1 | ${shown} |`, []), (file) => files[file])
   assert.deepEqual(check('[one thing](../test/a.test.ts) · [two … things](../test/a.test.ts)'), [])
   assert.deepEqual(check('[one other](../test/a.test.ts)'), ["1: test/a.test.ts has no test 'one other'"])
   assert.deepEqual(check('[three things](../test/a.test.ts)'), [

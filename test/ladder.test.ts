@@ -8,7 +8,7 @@ import { after, describe, test } from 'node:test'
 import { type Act, asTold, ladder, type Played, play } from '../examples/ladder/ladder.js'
 import type { Outcome, Recipe } from '../examples/ladder/lock.js'
 import { recipes } from '../examples/ladder/recipes.js'
-import { filesIn, read, root } from './support/checkout.js'
+import { listFiles, read, root } from './support/checkout.js'
 import { leakCheck } from './support/leaks.js'
 
 const page = read('docs/ladder.md')
@@ -41,7 +41,7 @@ function untold({ rung }: Act, { naive, above, holdfast }: Played): string[] {
 }
 
 test('the page links to every file of the ladder that has a scene', () => {
-  const rungs = filesIn('examples/ladder', '.ts').filter((path) => /\/\d-/.test(path))
+  const rungs = listFiles('examples/ladder', '.ts').filter((path) => /\/\d-/.test(path))
   assert.ok(rungs.length >= 8)
   assert.deepEqual(
     rungs.filter((path) => !page.includes(`(../${path})`)),
@@ -50,7 +50,7 @@ test('the page links to every file of the ladder that has a scene', () => {
 })
 
 test('every rung is short enough to be read in one go', () => {
-  const rungs = filesIn('examples/ladder', '.ts').filter((path) => /\/\d-/.test(path))
+  const rungs = listFiles('examples/ladder', '.ts').filter((path) => /\/\d-/.test(path))
   const long = rungs.filter((path) => read(path).split('\n').length > 80)
   assert.deepEqual(long, [])
 })

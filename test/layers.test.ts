@@ -2,15 +2,15 @@ import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import { after, test } from 'node:test'
-import { entries, filesIn, pkg, read, root } from './support/checkout.js'
-import { blank, importsOf } from './support/imports.js'
+import { entries, listFiles, pkg, read, root } from './support/checkout.js'
+import { blank, parseImports } from './support/imports.js'
 import { cycles, layerViolations, packageName } from './support/layers.js'
 import { leakCheck } from './support/leaks.js'
 
 const published = texts('src')
 
 function texts(...folders: string[]): Map<string, string> {
-  return new Map(folders.flatMap((folder) => filesIn(folder, '.ts')).map((path) => [path, read(path)]))
+  return new Map(folders.flatMap((folder) => listFiles(folder, '.ts')).map((path) => [path, read(path)]))
 }
 
 test('every import keeps to the layers', () => {
@@ -100,7 +100,7 @@ test('nothing that an entry point loads is a package', () => {
   const walk = (path: string): void => {
     if (seen.has(path)) return
     seen.add(path)
-    for (const { specifier, line } of importsOf(read(path))) {
+    for (const { specifier, line } of parseImports(read(path))) {
       if (specifier === undefined) continue
       const own = entries.find((entry) => entry.specifier === specifier)?.built
       const target =

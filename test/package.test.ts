@@ -12,7 +12,7 @@ import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
 import { entries, manifest, root } from './support/checkout.js'
 import { leakCheck } from './support/leaks.js'
-import { brokenLinks, linksIn } from './support/markdown.js'
+import { brokenLinks, parseLinks } from './support/markdown.js'
 
 const project = mkdtempSync(join(tmpdir(), 'holdfast-package-'))
 const installed = join(project, 'node_modules/holdfast')
@@ -170,7 +170,7 @@ test('every link of every page leads to a heading or a file of the package, or e
     pages.flatMap((page) => brokenLinks(page, text(page), maybe)),
     [],
   )
-  const targets = linksIn(text('README.md')).map(({ target }) => target)
+  const targets = parseLinks(text('README.md')).map(({ target }) => target)
   for (const { specifier } of entries.filter(({ source }) => source.startsWith('src/drivers/')))
     if (specifier !== 'holdfast/driver')
       assert.ok(targets.includes(`docs/drivers/${specifier.slice('holdfast/'.length)}.md`), specifier)

@@ -3,15 +3,15 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { read } from './support/checkout.js'
 import { leakCheck } from './support/leaks.js'
-import { maybeRead, missing, rowsOf, testsIn } from './support/named-tests.js'
+import { listTests, maybeRead, missing, parseRows } from './support/named-tests.js'
 
 const path = 'docs/security.md'
-const rows = rowsOf(read(path), ['claim |'])
+const rows = parseRows(read(path), ['claim |'])
 
 test('every claim has a test, or says why not', () => {
   assert.ok(rows.length > 30, `only ${rows.length} claims`)
   const lacking = rows.filter(
-    ({ shown }) => testsIn(path, shown).length === 0 && !/^no test: .{20,}/.test(shown),
+    ({ shown }) => listTests(path, shown).length === 0 && !/^no test: .{20,}/.test(shown),
   )
   assert.deepEqual(lacking, [])
 })

@@ -33,8 +33,8 @@ describe('Sentinel', { concurrency: false }, () => {
 describe('Redis Cluster', { concurrency: false }, () => {
   it('answers MOVED, and ASK and TRYAGAIN while a slot moves', async () => {
     await using cluster = await startCluster({ replicas: 1 })
-    const slot = await cluster.slotOf('{tag}a')
-    const from = await cluster.ownerOf(slot)
+    const slot = await cluster.keySlot('{tag}a')
+    const from = await cluster.findOwner(slot)
     const to = cluster.masters.find((node) => node !== from) as RedisServer
     await from.cli('MSET', '{tag}a', 1, '{tag}b', 2)
     await assert.rejects(to.cli('GET', '{tag}a'), { message: `MOVED ${slot} 127.0.0.1:${from.port}` })
@@ -45,7 +45,7 @@ describe('Redis Cluster', { concurrency: false }, () => {
     await assert.rejects(from.cli('MGET', '{tag}a', '{tag}b'), /^RespError: TRYAGAIN/)
     assert.equal(await from.cli('GET', '{tag}b'), '2')
     await migration.finish()
-    assert.equal(await cluster.ownerOf(slot), to)
+    assert.equal(await cluster.findOwner(slot), to)
     assert.deepEqual(await to.cli('MGET', '{tag}a', '{tag}b'), ['1', '2'])
     await assert.rejects(from.cli('GET', '{tag}a'), { message: `MOVED ${slot} 127.0.0.1:${to.port}` })
     await cluster.migrateSlot(slot, from)

@@ -4,7 +4,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { testFiles } from '../scripts/test-files.js'
-import { entries, filesIn, manifest, read, root } from './support/checkout.js'
+import { entries, listFiles, manifest, read, root } from './support/checkout.js'
 import { leakCheck } from './support/leaks.js'
 
 const here = (path: string): boolean => existsSync(join(root, path))
@@ -64,7 +64,7 @@ test('the lock file has the programs of every platform, or `npm ci` refuses it e
 })
 
 test('every test file has its leak check', () => {
-  const lacks = filesIn('test', '.test.ts').filter(
+  const lacks = listFiles('test', '.test.ts').filter(
     (path) => !/^after\(leakCheck\)$|^ {2}await leakCheck\(\)$/m.test(read(path)),
   )
   assert.deepEqual(lacks, [])
@@ -72,7 +72,7 @@ test('every test file has its leak check', () => {
 
 /** Lines of shell of all pages, without comments. */
 function commands(): string[] {
-  const pages = [...readdirSync(root).filter((name) => name.endsWith('.md')), ...filesIn('docs', '.md')]
+  const pages = [...readdirSync(root).filter((name) => name.endsWith('.md')), ...listFiles('docs', '.md')]
   return pages.flatMap((page) => {
     const text = read(page)
     const fences = [...text.matchAll(/^```sh\n([\s\S]*?)^```/gm)].flatMap(([, lines = '']) =>
@@ -114,7 +114,7 @@ function missingTests(line: string, tests: readonly string[]): string[] {
   const selected = tests.filter((path) => words.some((word) => path.includes(word)))
   const found =
     only === '' ||
-    [...selected, ...filesIn('src/conformance', '.ts')].some((path) => read(path).includes(only))
+    [...selected, ...listFiles('src/conformance', '.ts')].some((path) => read(path).includes(only))
   return [
     ...lost.map((word) => `${line}: no test file has ${word}`),
     ...(found ? [] : [`${line}: no test has ${only}`]),
@@ -129,7 +129,7 @@ test('the check of commands sees a word that selects no file, and a pattern that
 })
 
 test('a file of more than 200 lines says at its top why it is long', () => {
-  const sources = ['src', 'lab', 'bench', 'scripts', 'examples'].flatMap((folder) => filesIn(folder, '.ts'))
+  const sources = ['src', 'lab', 'bench', 'scripts', 'examples'].flatMap((folder) => listFiles(folder, '.ts'))
   assert.deepEqual(
     sources.flatMap((path) => tooLong(path, read(path)) ?? []),
     [],

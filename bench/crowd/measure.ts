@@ -33,7 +33,7 @@ export interface Seen extends Crowd {
 
 const handOvers = 200
 /** ms: for all to be in the queue; of observation while nothing happens; for the hand-overs. */
-const patience = { entering: 60_000, still: 3_000, passing: 30_000 }
+const timeout = { entering: 60_000, still: 3_000, passing: 30_000 }
 
 export async function measureCrowd(name: StoreName, store: Crowded, crowd: Crowd): Promise<Seen> {
   const { processes } = crowd
@@ -73,13 +73,13 @@ async function watch(store: Crowded, members: Members, locks: Locks, crowd: Crow
   const entered = await look()
   await sleep(500)
   const quiet = await look()
-  await sleep(patience.still)
+  await sleep(timeout.still)
   const waited = await look()
   const seconds = (waited.at - quiet.at) / 1000
   const released = stamp()
   await held.release()
   let passed = await look()
-  while (passed.granted.length < handOvers && stamp() - released < patience.passing) {
+  while (passed.granted.length < handOvers && stamp() - released < timeout.passing) {
     await sleep(20)
     passed = await look()
   }
@@ -102,7 +102,7 @@ async function watch(store: Crowded, members: Members, locks: Locks, crowd: Crow
 }
 
 async function inQueue(locks: Locks, name: string, most: number): Promise<{ queued: number; looks: number }> {
-  const end = stamp() + patience.entering
+  const end = stamp() + timeout.entering
   for (let looks = 1; ; looks++) {
     const { waiters, unlisted = 0 } = await locks.inspect(name)
     const queued = waiters.length + unlisted

@@ -40,8 +40,8 @@ export interface Bare {
   close(): Promise<void>
 }
 
-/** @param told called for every line of another connection that begins with `relay`, after this one has sent `listen` */
-export async function connectBare(path: string, told: () => void = () => undefined): Promise<Bare> {
+/** @param reported called for every line of another connection that begins with `relay`, after this one has sent `listen` */
+export async function connectBare(path: string, reported: () => void = () => undefined): Promise<Bare> {
   const socket = connect({ path })
   await once(socket, 'connect')
   const waiting = new Map<number, (reply: readonly unknown[]) => void>()
@@ -52,7 +52,7 @@ export async function connectBare(path: string, told: () => void = () => undefin
     'data',
     lines((reply: readonly [number, ...unknown[]]) => {
       const [id] = reply
-      if (id === 0) told()
+      if (id === 0) reported()
       waiting.get(id)?.(reply)
       waiting.delete(id)
     }),

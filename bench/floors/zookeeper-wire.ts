@@ -77,7 +77,7 @@ export async function zookeeperWire(port: number): Promise<ZookeeperWire> {
       await well(call(4, text(path), Buffer.from([1])))
       return { changed }
     },
-    list: async (parent) => textsOf(await well(call(12, text(parent), Buffer.from([0])))),
+    list: async (parent) => parseTexts(await well(call(12, text(parent), Buffer.from([0])))),
     close: () => socket.destroy(),
   }
 }
@@ -103,7 +103,7 @@ function textAt(body: Buffer, at: number): string {
   return body.toString('utf8', at + 4, at + 4 + body.readInt32BE(at))
 }
 
-function textsOf(body: Buffer): readonly string[] {
+function parseTexts(body: Buffer): readonly string[] {
   const texts: string[] = []
   for (let at = 4; texts.length < body.readInt32BE(0); at += 4 + body.readInt32BE(at)) {
     texts.push(textAt(body, at))

@@ -25,18 +25,18 @@ export async function measureCost(
   await using admin = await connectResp(port)
   await work(pairs)
   for (let round = 0; round < rounds; round++) {
-    const before = timeIn(String(await admin.send('INFO', 'commandstats')), sent)
+    const before = sumTime(String(await admin.send('INFO', 'commandstats')), sent)
     const began = process.cpuUsage()
     await work(pairs)
     const { user, system } = process.cpuUsage(began)
-    const after = timeIn(String(await admin.send('INFO', 'commandstats')), sent)
+    const after = sumTime(String(await admin.send('INFO', 'commandstats')), sent)
     server?.push((after - before) / pairs)
     client?.push((user + system) / pairs)
   }
   return { server: spread(server ?? []).median, client: spread(client ?? []).median }
 }
 
-function timeIn(stats: string, commands: readonly string[]): number {
+function sumTime(stats: string, commands: readonly string[]): number {
   let sum = 0
   for (const [, name = '', usec] of stats.matchAll(/^cmdstat_(\w+):calls=\d+,usec=(\d+)/gm))
     if (commands.includes(name)) sum += Number(usec)

@@ -30,10 +30,10 @@ export async function compete(
   const shares = (
     await Promise.all(members.map((member) => member.ask('compete', key, each, hold, lasting)))
   ).flat()
-  return judge(shares, lasting)
+  return summarize(shares, lasting)
 }
 
-export function judge(shares: readonly Share[], lasting: number): Fairness {
+export function summarize(shares: readonly Share[], lasting: number): Fairness {
   const taken = shares.map(({ taken }) => taken)
   const total = taken.reduce((a, b) => a + b, 0)
   const squares = taken.reduce((a, b) => a + b * b, 0)

@@ -5,7 +5,7 @@ import { quantile } from '../spread.js'
 import { type Member, startWorker } from '../worker-process.js'
 import type { RedisMember } from '../workers/redis-member.js'
 import { type Counted, countCommands } from './commands.js'
-import { recipeOf } from './recipes.js'
+import { findRecipe } from './recipes.js'
 
 export type WorkerProcesses = readonly Member<RedisMember>[]
 
@@ -43,7 +43,7 @@ export async function burst(
   whileWaiting: () => Promise<void> = async () => undefined,
 ): Promise<Burst> {
   const key = `bench:burst:${randomUUID()}`
-  const holder = await recipeOf(id).make([port])
+  const holder = await findRecipe(id).make([port])
   const held = await holder.take(key)
   const each = Math.ceil(waiters / members.length)
   await Promise.all(members.map((member) => member.ask('standInLine', key, each, busy)))
@@ -83,7 +83,7 @@ export async function countBurst(
   still: number,
 ): Promise<BurstCount> {
   const key = `bench:count:${randomUUID()}`
-  const holder = await recipeOf(id).make([port])
+  const holder = await findRecipe(id).make([port])
   const held = await holder.take(key)
   const counter = await countCommands(port)
   const each = Math.ceil(waiters / members.length)

@@ -5,7 +5,7 @@ import { quantile } from '../spread.js'
 import { stamp } from '../stamp.js'
 import type { Scale } from '../suite.js'
 import type { Contender } from './contender.js'
-import { recipeOf } from './recipes.js'
+import { findRecipe } from './recipes.js'
 
 export const quorumSize = 5
 
@@ -24,7 +24,7 @@ export async function openQuorum(
 ): Promise<Map<string, Contender>> {
   const ports = servers.map(({ port }) => port)
   const contenders = new Map<string, Contender>()
-  for (const id of ids) contenders.set(id, await recipeOf(id).make(ports))
+  for (const id of ids) contenders.set(id, await findRecipe(id).make(ports))
   return contenders
 }
 

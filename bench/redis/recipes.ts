@@ -16,7 +16,7 @@ export const recipes: Readonly<Record<string, Recipe>> = {
   ...peerRecipes,
 }
 
-export function recipeOf(id: string): Recipe {
+export function findRecipe(id: string): Recipe {
   const recipe = recipes[id]
   if (recipe === undefined) throw new Error(`no contender is called ${id}`)
   return recipe

@@ -4,7 +4,7 @@ import type { Scale } from '../suite.js'
 import { countCommands } from './commands.js'
 import type { Contender } from './contender.js'
 import { type Cost, measureCost } from './costs.js'
-import { recipeOf } from './recipes.js'
+import { findRecipe } from './recipes.js'
 
 /** Concurrent keys on one connection. */
 export const atOnce = 64
@@ -29,7 +29,7 @@ export async function measureUncontended(
   sent?: readonly string[],
 ): Promise<Uncontended> {
   const contenders = new Map<string, Contender>()
-  for (const id of ids) contenders.set(id, await recipeOf(id).make([port]))
+  for (const id of ids) contenders.set(id, await findRecipe(id).make([port]))
   try {
     const works = (work: (contender: Contender, id: string) => Work) =>
       Object.fromEntries([...contenders].map(([id, contender]) => [id, work(contender, id)]))

@@ -154,7 +154,7 @@ export const recipes: Readonly<Record<string, Recipe>> = {
   'polling-fast': polling(5),
 }
 
-export function recipeOf(id: string): Recipe {
+export function findRecipe(id: string): Recipe {
   const recipe = recipes[id]
   if (recipe === undefined) throw new Error(`no way to lock in PostgreSQL is called ${id}`)
   return recipe

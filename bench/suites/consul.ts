@@ -2,7 +2,7 @@
 import { createLocks } from 'holdfast'
 import { consul } from 'holdfast/consul'
 import { startConsul } from '../../test/support/servers/consul.js'
-import { compareLibraries, pairsOf } from '../comparison.js'
+import { compareLibraries, pairWorker } from '../comparison.js'
 import { eachOnce } from '../each-once.js'
 import type { Comparison, Result } from '../figure.js'
 import { BareHttp } from '../floors/http.js'
@@ -88,11 +88,11 @@ async function compare(
     return await compareLibraries(
       'consul',
       [
-        { library: 'holdfast', settings: 'defaults', rate: pairsOf(() => ours('beside')) },
+        { library: 'holdfast', settings: 'defaults', rate: pairWorker(() => ours('beside')) },
         {
           library: `consul ${peerVersion('consul')}`,
           settings: 'kv.set with acquire and release',
-          rate: pairsOf(theirs),
+          rate: pairWorker(theirs),
         },
       ],
       scale,

@@ -3,7 +3,7 @@ import * as grpc from '@grpc/grpc-js'
 import { createLocks, type Lease } from 'holdfast'
 import { etcd } from 'holdfast/etcd'
 import { startEtcd } from '../../test/support/servers/etcd.js'
-import { compareLibraries, pairsOf } from '../comparison.js'
+import { compareLibraries, pairWorker } from '../comparison.js'
 import { eachOnce } from '../each-once.js'
 import type { Comparison, Result } from '../figure.js'
 import { BareGrpc } from '../floors/grpc.js'
@@ -98,9 +98,9 @@ async function compare(ours: Pair, oursGrpc: Pair, url: string, scale: Scale): P
     return await compareLibraries(
       'etcd',
       [
-        { library: 'holdfast', settings: 'defaults', rate: pairsOf(() => ours('beside')) },
-        { library: 'holdfast', settings: 'over gRPC', rate: pairsOf(() => oursGrpc('beside')) },
-        { library: `etcd3 ${peerVersion('etcd3')} Lock`, settings: 'ttl 5 s', rate: pairsOf(theirs) },
+        { library: 'holdfast', settings: 'defaults', rate: pairWorker(() => ours('beside')) },
+        { library: 'holdfast', settings: 'over gRPC', rate: pairWorker(() => oursGrpc('beside')) },
+        { library: `etcd3 ${peerVersion('etcd3')} Lock`, settings: 'ttl 5 s', rate: pairWorker(theirs) },
       ],
       scale,
       'The Lock of etcd3 is a single try without a line; it grants a lease for each lock and revokes it with the release, over gRPC.',

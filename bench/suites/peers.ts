@@ -7,7 +7,7 @@ import { compete } from '../redis/fairness.js'
 import { at, burst, countBurst, withWorkers } from '../redis/hand-off.js'
 import { peerIds, quorumPeerIds, renewingPeerIds } from '../redis/peers.js'
 import { measureQuorum, openQuorum, quorumSize } from '../redis/quorum.js'
-import { recipeOf } from '../redis/recipes.js'
+import { findRecipe } from '../redis/recipes.js'
 import { measureUncontended } from '../redis/uncontended.js'
 import { ratio } from '../rounds.js'
 import { type Spread, spread } from '../spread.js'
@@ -15,7 +15,7 @@ import type { Scale } from '../suite.js'
 
 const suite = 'peers'
 /** Number of runs for everything not measured in rounds. */
-const runsOf = ({ effort }: Scale) => Math.min(3, effort.rounds)
+const runCount = ({ effort }: Scale) => Math.min(3, effort.rounds)
 
 export async function measurePeers(scale: Scale): Promise<readonly Comparison[]> {
   installPeers()
@@ -61,7 +61,7 @@ async function handOffs(ids: readonly string[], port: number, scale: Scale): Pro
     await withWorkers(id, port, scale.processes, async (members) => {
       for (const waiters of lengths) {
         const runs = []
-        for (let run = 0; run < runsOf(scale); run++) runs.push(await burst(id, port, members, waiters, 0))
+        for (let run = 0; run < runCount(scale); run++) runs.push(await burst(id, port, members, waiters, 0))
         const { each, waitingPerSecond } = await countBurst(id, port, members, waiters, scale.still)
         const gaveUp = await Promise.all(members.map((member) => member.ask('gaveUp')))
         rows
@@ -183,7 +183,7 @@ async function quorum(ids: readonly string[], scale: Scale): Promise<Comparison>
 }
 
 function row(id: string, values: Row['values']): Row {
-  const { name, settings } = recipeOf(id)
+  const { name, settings } = findRecipe(id)
   return { library: name, settings, values }
 }
 

@@ -7,7 +7,7 @@ import { countCommands } from '../redis/commands.js'
 import type { ClientKind } from '../redis/contender.js'
 import { fairness, holding, longLine } from '../redis/crowds.js'
 import { at, burst, countBurst, type WorkerProcesses, withWorkers } from '../redis/hand-off.js'
-import { recipeOf } from '../redis/recipes.js'
+import { findRecipe } from '../redis/recipes.js'
 import { measureUncontended } from '../redis/uncontended.js'
 import { ratio } from '../rounds.js'
 import { spread } from '../spread.js'
@@ -142,7 +142,7 @@ async function alternate(
 
 async function oneProcess(port: number, { effort }: Scale): Promise<Figure> {
   const waiters = 128
-  const contender = await recipeOf('ours').make([port])
+  const contender = await findRecipe('ours').make([port])
   const counter = await countCommands(port)
   const lock = { acquire: () => contender.take('bench:inside') }
   const { rates, counts } = await handOvers(lock, new BareQueue(), waiters, effort)

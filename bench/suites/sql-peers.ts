@@ -7,7 +7,7 @@ import { gaps } from '../hand-over.js'
 import { installPeers } from '../peer-packages.js'
 import { ratio, takeTurns, type Work } from '../rounds.js'
 import { quantile, type Spread, spread } from '../spread.js'
-import { type Contender, recipeOf, recipes } from '../sql/recipes.js'
+import { type Contender, findRecipe, recipes } from '../sql/recipes.js'
 import type { Scale } from '../suite.js'
 import { type Member, startWorker } from '../worker-process.js'
 import type { SqlMember } from '../workers/sql-member.js'
@@ -27,7 +27,7 @@ export async function measureSqlPeers(scale: Scale): Promise<readonly Comparison
 
 async function uncontended(url: string, { effort }: Scale): Promise<Comparison> {
   const open = new Map<string, Contender>()
-  for (const id of ids.filter((id) => !id.endsWith('-fast'))) open.set(id, await recipeOf(id).open(url))
+  for (const id of ids.filter((id) => !id.endsWith('-fast'))) open.set(id, await findRecipe(id).open(url))
   const works = Object.fromEntries(
     [...open].map(([id, { take }]): [string, Work] => [
       id,
@@ -105,7 +105,7 @@ async function withWorkers<R>(
 
 /** Milliseconds from each release to the next grant: all waiters queue behind one holder, which then releases. */
 async function burst(id: string, url: string, members: WorkerProcesses): Promise<readonly number[]> {
-  const holder = await recipeOf(id).open(url)
+  const holder = await findRecipe(id).open(url)
   const name = `burst ${randomUUID()}`
   const release = await holder.take(name)
   await Promise.all(members.map((member) => member.ask('standInLine', name, each)))
@@ -128,7 +128,7 @@ async function countWhileWaiting(
     )
     return Number(found?.['n'])
   }
-  const holder = await recipeOf(id).open(server.url)
+  const holder = await findRecipe(id).open(server.url)
   const name = `count ${randomUUID()}`
   const release = await holder.take(name)
   const ofTheHolder = await connections()
@@ -151,6 +151,6 @@ async function countWhileWaiting(
 const one = (value: number) => spread([value])
 
 function row(id: string, values: readonly Spread[]): Row {
-  const { name, settings } = recipeOf(id)
+  const { name, settings } = findRecipe(id)
   return { library: name, settings, values }
 }

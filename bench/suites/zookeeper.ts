@@ -2,7 +2,7 @@
 import { createLocks, type DriverFactory, type Lease, type Locks } from 'holdfast'
 import { zookeeper } from 'holdfast/zookeeper'
 import { startZookeeper, type ZookeeperServer } from '../../test/support/servers/zookeeper.js'
-import { compareLibraries, pairsOf } from '../comparison.js'
+import { compareLibraries, pairWorker } from '../comparison.js'
 import { type Counted, eachOnce } from '../each-once.js'
 import { atLeast, type Comparison, type Figure, type Result } from '../figure.js'
 import { type ZookeeperWire, zookeeperWire } from '../floors/zookeeper-wire.js'
@@ -31,7 +31,7 @@ export async function measureZookeeper(scale: Scale): Promise<readonly Result[]>
       speed('acquire + release', free, 'pair', { 'requests each': 3 }),
       speed(`the same, ${atOnce} names at once`, free, 'many'),
       await measureHandOffs(open, server.port, scale),
-      await eachOnce(suite, driver, packetsOf(server), scale),
+      await eachOnce(suite, driver, countPackets(server), scale),
       await compare(locks, server.address, scale),
     ]
   } finally {
@@ -41,7 +41,7 @@ export async function measureZookeeper(scale: Scale): Promise<readonly Result[]>
 }
 
 /** Asking for the count is a packet itself. */
-function packetsOf(server: ZookeeperServer): Counted {
+function countPackets(server: ZookeeperServer): Counted {
   let asked = 0
   return { requests: async () => (await server.received()) - ++asked }
 }
@@ -153,7 +153,7 @@ async function handThrough(clients: readonly Locks[], name: string, waiters: num
 
 async function compare(locks: Locks, server: string, scale: Scale): Promise<Comparison> {
   const others = await openOthers(server)
-  const ours = pairsOf(async () => (await locks.mutex('one').acquire()).release())
+  const ours = pairWorker(async () => (await locks.mutex('one').acquire()).release())
   const all = others.names.map((library) => ({
     library,
     settings: 'defaults',

@@ -35,7 +35,7 @@ interface Look {
   readonly errors: readonly string[]
 }
 
-const duties = {
+const handlers = {
   async open(): Promise<void> {
     await locks.mutex(`warm ${process.pid}`).run(() => undefined)
   },
@@ -72,9 +72,9 @@ const duties = {
   },
 }
 
-export type CrowdMember = typeof duties
+export type CrowdMember = typeof handlers
 
-serve(duties, async () => {
+serve(handlers, async () => {
   await locks.close()
   await client.close()
 })

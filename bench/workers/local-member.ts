@@ -14,16 +14,16 @@ const locks = createLocks(local({ directory }))
 let bare: Bare | undefined
 let relaying: Promise<readonly number[]> | undefined
 let waitingSince = 0
-let told = (): void => undefined
+let reported = (): void => undefined
 locks.on('waiting', () => {
   waitingSince = stamp()
-  told()
+  reported()
 })
 
 let lease: Lease | undefined
 let granting: Promise<number> | undefined
 
-const duties = {
+const handlers = {
   /** Acquires `name` and keeps it. Also opens a bare connection, which ends only with the process. */
   async hold(name: string): Promise<void> {
     lease = await locks.mutex(name).acquire()
@@ -33,7 +33,7 @@ const duties = {
   /** Queues for `name`; resolves once the store has confirmed it. */
   async standInLine(name: string): Promise<void> {
     const standing = new Promise<void>((resolve) => {
-      told = resolve
+      reported = resolve
     })
     granting = locks
       .mutex(name)
@@ -91,9 +91,9 @@ const duties = {
         const open = connectBare(barePath, () => {
           arrived.push(stamp())
           if (arrived.length < times) return
-          resolve(open.then((ear) => ear.close()).then(() => arrived))
+          resolve(open.then((subscriber) => subscriber.close()).then(() => arrived))
         })
-        void open.then((ear) => ear.ask(['listen'])).then(() => listening())
+        void open.then((subscriber) => subscriber.ask(['listen'])).then(() => listening())
       })
     })
   },
@@ -113,9 +113,9 @@ const duties = {
   },
 }
 
-export type LocalMember = typeof duties
+export type LocalMember = typeof handlers
 
-serve(duties, async () => {
+serve(handlers, async () => {
   await bare?.close()
   await locks.close()
 })

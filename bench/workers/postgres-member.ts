@@ -12,16 +12,16 @@ const locks = createLocks(postgres({ pool }))
 const bare = new Client(url)
 const heard: number[] = []
 let waitingSince = Number.POSITIVE_INFINITY
-let told = (): void => undefined
+let reported = (): void => undefined
 locks.on('waiting', () => {
   waitingSince = Math.min(waitingSince, stamp())
 })
 bare.on('notification', ({ payload }) => {
   heard.push(stamp() - Number(payload))
-  told()
+  reported()
 })
 
-const duties = {
+const handlers = {
   async open(): Promise<void> {
     await bare.connect()
     await locks.mutex(`warm ${process.pid}`).run(() => undefined)
@@ -58,16 +58,16 @@ const duties = {
   async heard(count: number): Promise<readonly number[]> {
     while (heard.length < count) {
       await new Promise<void>((resolve) => {
-        told = resolve
+        reported = resolve
       })
     }
     return heard.splice(0)
   },
 }
 
-export type PostgresMember = typeof duties
+export type PostgresMember = typeof handlers
 
-serve(duties, async () => {
+serve(handlers, async () => {
   await locks.close()
   await Promise.all([pool.end(), bare.end()])
 })

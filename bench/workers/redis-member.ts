@@ -3,12 +3,12 @@ import { setTimeout } from 'node:timers/promises'
 import { spin, type Turn } from '../hand-over.js'
 import { usedHeap } from '../heap.js'
 import type { Contender, Taken } from '../redis/contender.js'
-import { recipeOf } from '../redis/recipes.js'
+import { findRecipe } from '../redis/recipes.js'
 import { stamp } from '../stamp.js'
 import { serve } from '../worker-process.js'
 
 const [id = '', ports = ''] = process.argv.slice(2)
-const contender: Promise<Contender> = recipeOf(id).make(ports.split(',').map(Number))
+const contender: Promise<Contender> = findRecipe(id).make(ports.split(',').map(Number))
 let standing: Promise<Turn[]> = Promise.resolve([])
 let held: Taken[] = []
 let usage = process.cpuUsage()
@@ -21,7 +21,7 @@ export interface Share {
   readonly waits: readonly (readonly [asked: number, granted: number])[]
 }
 
-const duties = {
+const handlers = {
   async open(): Promise<void> {
     await contender
   },
@@ -95,6 +95,6 @@ const duties = {
   gaveUp: async (): Promise<number> => (await contender).gaveUp,
 }
 
-export type RedisMember = typeof duties
+export type RedisMember = typeof handlers
 
-serve(duties, async () => (await contender).close())
+serve(handlers, async () => (await contender).close())

@@ -1,15 +1,15 @@
 // A process that locks in PostgreSQL, with the given contender. Arguments: the contender's id, the server's URL.
 
 import type { Turn } from '../hand-over.js'
-import { recipeOf } from '../sql/recipes.js'
+import { findRecipe } from '../sql/recipes.js'
 import { stamp } from '../stamp.js'
 import { serve } from '../worker-process.js'
 
 const [id = '', url = ''] = process.argv.slice(2)
-const contender = recipeOf(id).open(url)
+const contender = findRecipe(id).open(url)
 let standing: Promise<Turn[]> = Promise.resolve([])
 
-const duties = {
+const handlers = {
   /** Connects, and creates its tables. */
   async open(): Promise<void> {
     const release = await (await contender).take(`warm ${process.pid}`)
@@ -36,8 +36,8 @@ const duties = {
   gaveUp: async (): Promise<number> => (await contender).gaveUp(),
 }
 
-export type SqlMember = typeof duties
+export type SqlMember = typeof handlers
 
-serve(duties, async () => {
+serve(handlers, async () => {
   await (await contender).close()
 })

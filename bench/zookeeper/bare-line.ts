@@ -24,7 +24,7 @@ export async function handThroughBare(
     before = path
     const pass = async () => {
       const line = await wire.list(parent)
-      if (`${parent}/${firstOf(line)}` !== path) throw new Error(`${path} is not first in its line`)
+      if (`${parent}/${findFirst(line)}` !== path) throw new Error(`${path} is not first in its line`)
       last = performance.now()
       await wire.remove(path)
     }
@@ -37,7 +37,7 @@ export async function handThroughBare(
 }
 
 /** The entry with the lowest number, the last ten digits of its name. */
-function firstOf(line: readonly string[]): string | undefined {
+function findFirst(line: readonly string[]): string | undefined {
   let least: string | undefined
   for (const place of line)
     if (least === undefined || Number(place.slice(-10)) < Number(least.slice(-10))) least = place

@@ -16,8 +16,8 @@ export async function openOthers(server: string): Promise<Others> {
   return {
     names: Object.keys(all),
     async rate(name, pairs) {
-      const said = await all[name]?.ask(`rounds ${pairs}`)
-      return pairs / (Number(said?.split(' ')[1]) / 1000)
+      const reply = await all[name]?.ask(`rounds ${pairs}`)
+      return pairs / (Number(reply?.split(' ')[1]) / 1000)
     },
     async close() {
       for (const other of Object.values(all)) await other.stop()

@@ -4,7 +4,7 @@
 //   HOLDFAST_SITE_BASE    path below which the site is served, such as /holdfast/; default /
 //   HOLDFAST_REPOSITORY   address of the repository's files, with a slash at its end; default: the site carries the files it links to
 import type { DefaultTheme, UserConfig } from 'vitepress'
-import { anchorOf } from '../../test/support/markdown.js'
+import { toAnchor } from '../../test/support/markdown.js'
 import { carriedText, carry, links, type Site } from './links.js'
 import { groups, isThere, type Language, pagesOf } from './pages.js'
 import { tokenize } from './search.js'
@@ -39,7 +39,7 @@ const config: UserConfig<DefaultTheme.Config> = {
     },
   },
   markdown: {
-    anchor: { slugify: anchorOf },
+    anchor: { slugify: toAnchor },
     config: (md) => links(md, site),
   },
   buildEnd: ({ outDir }) => carry(outDir),

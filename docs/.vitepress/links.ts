@@ -4,7 +4,7 @@
 import { cpSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
 import type { MarkdownRenderer } from 'vitepress'
-import { anchorsIn } from '../../test/support/markdown.js'
+import { parseAnchors } from '../../test/support/markdown.js'
 import { docs } from './pages.js'
 
 const repository = join(docs, '..')
@@ -45,7 +45,7 @@ export function targetOf(
 /** The Chinese page's anchor in the place that `anchor` has in the English one: both have the same headings. */
 function chineseAnchor(page: string, anchor: string): string {
   const [english = [], chinese = []] = ['', 'zh/'].map((folder) => [
-    ...anchorsIn(readFileSync(`${docs}${folder}${page}`, 'utf8')),
+    ...parseAnchors(readFileSync(`${docs}${folder}${page}`, 'utf8')),
   ])
   return chinese[english.indexOf(anchor)] ?? anchor
 }

@@ -14,11 +14,11 @@ export const lab: LabDriver = made({
   about: `${sound.about}; a renewal that the store could not carry out counts`,
   client: async (place) => {
     const client = await sound.client(place)
-    return { ...client, driver: trusting(client.driver) }
+    return { ...client, driver: trustingParts(client.driver) }
   },
 })
 
-const trusting =
+const trustingParts =
   (factory: DriverFactory): DriverFactory =>
   (env) => {
     const driver = factory(env)

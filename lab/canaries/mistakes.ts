@@ -1,7 +1,7 @@
 /** The canaries: what each does wrong, which rule must see it, and under which faults. */
 import type { Rule } from 'holdfast/verify'
-import { control, keyOf, type Parts, pause } from './plain-lock.js'
-import { queued } from './queued-lock.js'
+import { control, type Parts, pause, toKey } from './plain-lock.js'
+import { queuedLock } from './queued-lock.js'
 
 export interface Canary {
   readonly mistake: string
@@ -76,13 +76,13 @@ export const canaries: Readonly<Record<string, Canary>> = {
     mistake: 'a lock that is handed over is counted from when the message was heard',
     caughtBy: ['exclusion'],
     under: ['connections: replies late', 'connections: replies held back'],
-    parts: queued({ clockFromPush: true }),
+    parts: queuedLock({ clockFromPush: true }),
   },
   'trusts the message': {
     mistake: 'a waiter that is sent a message which is lost waits for ever',
     caughtBy: ['liveness'],
     under: ['kill subscriptions', 'connections: reset', 'kill connections'],
-    parts: queued({ neverLooks: true }),
+    parts: queuedLock({ neverLooks: true }),
   },
   'no token': {
     mistake: 'the token is the time in seconds',
@@ -146,7 +146,7 @@ export const canaries: Readonly<Record<string, Canary>> = {
         for (const one of own) await redis.zadd(key, 'XX', `${Date.now()}`, one)
         return own.length > 0
       },
-      left: async (redis, name) => (await redis.zcard(keyOf(name))) > 0,
+      left: async (redis, name) => (await redis.zcard(toKey(name))) > 0,
     },
   },
   'readers nobody sees': {

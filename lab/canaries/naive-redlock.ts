@@ -3,7 +3,7 @@
 import { type Claim, type Driver, deadline, type Env, type Grant } from 'holdfast/driver'
 import type { Redis } from 'ioredis'
 import type { Votes } from './mistakes.js'
-import { keyOf, pause } from './plain-lock.js'
+import { pause, toKey } from './plain-lock.js'
 
 const vote = `
 local now = redis.call('GET', KEYS[1])
@@ -11,7 +11,7 @@ if now == ARGV[1] then return 1 end
 if now then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1`
-const unvote = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
+const withdrawVote = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
 const renew = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0`
 
 export function naiveRedlock(
@@ -21,7 +21,7 @@ export function naiveRedlock(
 ): Driver {
   const majority = Math.floor(servers.length / 2) + 1
   // Half the ttl where the mistake needs many grants: on a slow machine hardly any majority comes within a fifth.
-  const patience = (ttl: number) => (lateClock ? 4 * ttl : justEnough ? ttl / 2 : ttl / 5)
+  const timeout = (ttl: number) => (lateClock ? 4 * ttl : justEnough ? ttl / 2 : ttl / 5)
   const asked = () => {
     const order = servers.map((server) => ({ server, at: env.random() })).sort((a, b) => a.at - b.at)
     return order.map(({ server }) => server).slice(0, justEnough ? majority : servers.length)
@@ -34,10 +34,10 @@ export function naiveRedlock(
   ): Promise<number> => {
     let votes = 0
     let answers = 0
-    const late = pause(patience(ttl))
+    const late = pause(timeout(ttl))
     const enough = new Promise<void>((resolve) => {
       const ask = async (server: Redis) => {
-        const answer = await server.eval(script, 1, keyOf(claim.name), claim.attempt, ttl).catch(() => 0)
+        const answer = await server.eval(script, 1, toKey(claim.name), claim.attempt, ttl).catch(() => 0)
         if (answer === 1) votes++
         if (votes >= majority || ++answers >= among.length) resolve()
       }
@@ -51,9 +51,11 @@ export function naiveRedlock(
     return votes
   }
   const undo = (claim: Claim) =>
-    void Promise.allSettled(servers.map((server) => server.eval(unvote, 1, keyOf(claim.name), claim.attempt)))
+    void Promise.allSettled(
+      servers.map((server) => server.eval(withdrawVote, 1, toKey(claim.name), claim.attempt)),
+    )
   const until = (sent: number, ttl: number) => deadline(lateClock ? env.clock.now() : sent, ttl)
-  const grantOf = (claim: Claim, sent: number, among: readonly Redis[]): Grant => {
+  const createGrant = (claim: Claim, sent: number, among: readonly Redis[]): Grant => {
     let validUntil = until(sent, claim.ttl)
     return {
       token: Math.floor((performance.timeOrigin + performance.now()) * 1000),
@@ -78,7 +80,7 @@ export function naiveRedlock(
     async acquire(claim, wait) {
       for (;;) {
         const [sent, among] = [env.clock.now(), asked()]
-        if ((await count(claim, vote, claim.ttl, among)) >= majority) return grantOf(claim, sent, among)
+        if ((await count(claim, vote, claim.ttl, among)) >= majority) return createGrant(claim, sent, among)
         undo(claim)
         if (wait.ended || wait.remaining() === 0) return undefined
         await pause(10 + 40 * env.random())

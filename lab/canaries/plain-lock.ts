@@ -51,15 +51,15 @@ export const control: Parts = {
   renew: async ({ redis, key, claim }, ttl) => (await redis.eval(renew, 1, key, claim.attempt, ttl)) === 1,
   validUntil: (sent, _, ttl) => deadline(sent, ttl),
   park: ({ env }) => pause(5 + 15 * env.random()),
-  left: async (redis, name) => (await redis.exists(keyOf(name))) === 1,
+  left: async (redis, name) => (await redis.exists(toKey(name))) === 1,
   modes: ['exclusive'],
   fair: false,
 }
 
-export const keyOf = (name: string): string => `plain:${name}`
+export const toKey = (name: string): string => `plain:${name}`
 
 export function plainDriver(redis: Redis, parts: Parts, env: Env): Driver {
-  const grantOf = (at: At, token: number, until: number): Grant => {
+  const createGrant = (at: At, token: number, until: number): Grant => {
     let validUntil = until
     return {
       token,
@@ -82,11 +82,12 @@ export function plainDriver(redis: Redis, parts: Parts, env: Env): Driver {
     name: 'plain',
     traits: { modes: parts.modes, fair: parts.fair, minTtl: 1, shared: true },
     async acquire(claim, wait) {
-      const at: At = { redis, key: keyOf(claim.name), claim, env }
+      const at: At = { redis, key: toKey(claim.name), claim, env }
       for (;;) {
         const sent = env.clock.now()
         const token = await parts.take(at)
-        if (token !== undefined) return grantOf(at, token, parts.validUntil(sent, env.clock.now(), claim.ttl))
+        if (token !== undefined)
+          return createGrant(at, token, parts.validUntil(sent, env.clock.now(), claim.ttl))
         if (wait.ended || wait.remaining() === 0) return undefined
         await parts.park(at, wait)
         if (wait.ended) return undefined

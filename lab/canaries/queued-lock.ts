@@ -21,29 +21,29 @@ redis.call('SET', KEYS[1], next, 'PX', ARGV[2])
 redis.call('PUBLISH', 'plain:pushes', next)
 return 1`
 
-interface Ear {
+interface Subscriber {
   readonly waiting: Map<string, () => void>
 }
 
-const ears = new Map<Redis, Ear>()
+const subscribers = new Map<Redis, Subscriber>()
 
-function earOf(redis: Redis): Ear {
-  const known = ears.get(redis)
+function getSubscriber(redis: Redis): Subscriber {
+  const known = subscribers.get(redis)
   if (known !== undefined) return known
-  const ear = { waiting: new Map<string, () => void>() }
+  const subscriber = { waiting: new Map<string, () => void>() }
   const listener = redis.duplicate({ autoResubscribe: true })
   listener.on('error', () => undefined)
-  listener.on('message', (_, attempt) => ear.waiting.get(attempt)?.())
+  listener.on('message', (_, attempt) => subscriber.waiting.get(attempt)?.())
   void listener.subscribe('plain:pushes').catch(() => undefined)
   redis.once('end', () => listener.disconnect())
-  ears.set(redis, ear)
-  return ear
+  subscribers.set(redis, subscriber)
+  return subscriber
 }
 
-export function queued({ clockFromPush = false, neverLooks = false }: Mistakes): Partial<Parts> {
-  const lined = new Set<string>()
+export function queuedLock({ clockFromPush = false, neverLooks = false }: Mistakes): Partial<Parts> {
+  const attempts = new Set<string>()
   const leave = (at: At) => {
-    if (lined.delete(at.claim.attempt))
+    if (attempts.delete(at.claim.attempt))
       void at.redis.lrem(`${at.key}:line`, 0, at.claim.attempt).catch(ignore)
   }
   return {
@@ -56,18 +56,18 @@ export function queued({ clockFromPush = false, neverLooks = false }: Mistakes):
     validUntil: (sent, answered, ttl) => deadline(clockFromPush ? answered : sent, ttl),
     park: async (at, wait) => {
       const { attempt } = at.claim
-      const { waiting } = earOf(at.redis)
-      const told = new Promise<void>((resolve) => waiting.set(attempt, resolve))
-      if (!lined.has(attempt)) await stand(at, lined)
+      const { waiting } = getSubscriber(at.redis)
+      const notified = new Promise<void>((resolve) => waiting.set(attempt, resolve))
+      if (!attempts.has(attempt)) await waitForTurn(at, attempts)
       const gone = new Promise<void>((resolve) => wait.signal.addEventListener('abort', () => resolve()))
-      await Promise.race(neverLooks ? [told, gone] : [told, gone, pause(50)])
+      await Promise.race(neverLooks ? [notified, gone] : [notified, gone, pause(50)])
       waiting.delete(attempt)
       if (wait.ended) leave(at)
     },
   }
 }
 
-async function stand({ redis, key, claim }: At, lined: Set<string>): Promise<void> {
-  lined.add(claim.attempt)
+async function waitForTurn({ redis, key, claim }: At, attempts: Set<string>): Promise<void> {
+  attempts.add(claim.attempt)
   await redis.rpush(`${key}:line`, claim.attempt)
 }

@@ -19,12 +19,12 @@ export const budget = 60
 export const controlModule: string = `${new URL('./driver.js', import.meta.url).href}?control`
 
 /** A fault has to meet the mistake at the right moment: what one seed does not show in its budget, another one may. */
-const mostBudgets = 3
+const maxBudgets = 3
 
 export async function tryCanary(name: string, seed: number): Promise<Catch> {
   for (let n = 1; ; n++) {
     const result = await tryOnce(name, seed + n - 1)
-    if (result.caught !== undefined || n === mostBudgets) return result
+    if (result.caught !== undefined || n === maxBudgets) return result
   }
 }
 

@@ -1,12 +1,12 @@
 /** Shared by the lab's Clusters with replicas: partitioned masters, replaced by their replicas. */
 import { memberCables } from '../../test/support/servers/member-cables.js'
 import { startCluster } from '../../test/support/servers/redis-cluster.js'
-import { answersOf } from './describe-store.js'
+import { describeAnswers } from './describe-store.js'
 import { openLinks } from './links.js'
-import { cutsOf, linksOf } from './partitions.js'
+import { linkNames, listCuts } from './partitions.js'
 import { natMap, openRedis, type RedisPlace } from './redis-client.js'
 import { forgedMessages } from './redis-forger.js'
-import { harmlessFaults, labServer, subjectsOf } from './redis-servers.js'
+import { harmlessFaults, labServer, subjectNames } from './redis-servers.js'
 import { type Excuse, type Fault, type LabDriver, lab as made } from './store.js'
 
 export interface ClusterLab {
@@ -43,11 +43,11 @@ export function clusterLab({ about, options, lasts, woken = () => [] }: ClusterL
         ...more,
       })
       const excuses = woken(ttl)
-      const cuts = cutsOf({ servers: setup.nodes, cables, links }).map(
+      const cuts = listCuts({ servers: setup.nodes, cables, links }).map(
         ({ kind, weight = 1, begin }): Fault => ({
           kind: `master: ${kind}`,
           subjects: ['cluster'],
-          also: [...subjectsOf(setup.nodes), ...linksOf(links, ports.length)],
+          also: [...subjectNames(setup.nodes), ...linkNames(links, ports.length)],
           lasts: [0.5, 8],
           apart: 3_000,
           family: 'partition',
@@ -82,8 +82,8 @@ export function clusterLab({ about, options, lasts, woken = () => [] }: ClusterL
         check: { falseBusy: false },
         describe: async () => {
           const told = [
-            answersOf(setup.nodes, 'INFO', 'replication'),
-            answersOf(setup.nodes, 'CLUSTER', 'NODES'),
+            describeAnswers(setup.nodes, 'INFO', 'replication'),
+            describeAnswers(setup.nodes, 'CLUSTER', 'NODES'),
           ]
           return (await Promise.all(told)).join('\n\n')
         },

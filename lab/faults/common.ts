@@ -5,8 +5,8 @@ import type { Fault } from './store.js'
 export function workerFaults(workers: number, shared: boolean): Fault[] {
   const subjects = Array.from({ length: workers }, (_, n) => `worker ${n}`)
   return [
-    ...crowds(subjects),
-    ...(shared ? [latecomer] : []),
+    ...burstFault(subjects),
+    ...(shared ? [lateWorker] : []),
     {
       kind: 'forced release',
       subjects: ['operator'],
@@ -60,7 +60,7 @@ export function workerFaults(workers: number, shared: boolean): Fault[] {
 }
 
 /** Many waiters in one queue: all of them give up, or none. */
-function crowds(subjects: readonly string[]): Fault[] {
+function burstFault(subjects: readonly string[]): Fault[] {
   return [
     {
       kind: 'abort storm',
@@ -87,7 +87,7 @@ function crowds(subjects: readonly string[]): Fault[] {
 }
 
 /** A process that has never connected to the store, and works like all the others. */
-const latecomer: Fault = {
+const lateWorker: Fault = {
   kind: 'a process joins late',
   subjects: ['latecomer'],
   lasts: [0.5, 6],

@@ -4,19 +4,20 @@ import type { ConsulServer } from '../../test/support/servers/consul.js'
 import type { Client, Fault } from './store.js'
 
 /** `session_ttl_min` of the servers, in ms. */
-export const leastTtl = 1_000
+export const minTtl = 1_000
 
 export function openConsul(ports: readonly number[], session: 'process' | 'lock'): Client {
   const url = ports.map((port) => `http://127.0.0.1:${port}`)
-  const driver = consul({ url, session, minTtl: leastTtl, requestTimeout: 500 })
+  const driver = consul({ url, session, minTtl: minTtl, requestTimeout: 500 })
   return { driver, close: () => undefined }
 }
 
 /** How much longer than its holder the store may keep a queue entry, in ms: docs/drivers/consul.md. */
-export const keeps = (ttl: number): number => 4 * Math.ceil(ttl * 1.1) + 12_000
+export const retainedAfterDeath = (ttl: number): number => 4 * Math.ceil(ttl * 1.1) + 12_000
 
 /** At the end the waiters ahead have their sections, of at most two ttls each, one after another. */
-export const settlesOf = (ttl: number, workers: number): number => keeps(ttl) + 2 * ttl * (workers - 1)
+export const settleTime = (ttl: number, workers: number): number =>
+  retainedAfterDeath(ttl) + 2 * ttl * (workers - 1)
 
 /** An operator destroys a session with holders and waiters. */
 export function destruction(servers: readonly ConsulServer[], ttl: number): Fault {
@@ -45,12 +46,12 @@ export function destruction(servers: readonly ConsulServer[], ttl: number): Faul
 }
 
 /** Whichever of them takes a write. */
-export const answersOf =
+export const createAnswerCheck =
   (servers: readonly ConsulServer[]) =>
   (signal: AbortSignal): Promise<unknown> =>
     Promise.any(servers.map((server) => server.ask('PUT', '/v1/kv/answers', 'x', signal)))
 
-export async function versionOf(server: ConsulServer): Promise<string> {
+export async function readVersion(server: ConsulServer): Promise<string> {
   const { Config } = (await server.ask('GET', '/v1/agent/self')) as { Config: { Version: string } }
   return Config.Version
 }

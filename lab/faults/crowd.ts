@@ -4,12 +4,12 @@ import type { Chance } from './chance.js'
 import { locksAmong, type OrderOf, type Subject } from './workload.js'
 
 /** @returns every wait of the crowd, including a short section under the lock once granted */
-export function crowd(
+export function burst(
   locks: Locks,
   subjects: readonly Subject[],
   ttl: number,
   { size, abortWithin }: OrderOf<'crowd'>,
-  dice: Chance,
+  random: Chance,
 ): Promise<void>[] {
   // If the store keeps no queue across processes, they queue for a plain mutex.
   const subject =
@@ -18,7 +18,7 @@ export function crowd(
   const fair = subject.kind === 'fair'
   const lock = locks.mutex(subject.name)
   return Array.from({ length: size }, () => {
-    const within = abortWithin === undefined ? undefined : dice.between(0, abortWithin)
+    const within = abortWithin === undefined ? undefined : random.between(0, abortWithin)
     return one(lock, fair, 8 * ttl, within)
   })
 }
@@ -35,7 +35,11 @@ async function one(lock: Lock, fair: boolean, wait: number, abortWithin: number 
   }
 }
 
-export async function force(locks: Locks, subjects: readonly Subject[], choice: number): Promise<void> {
+export async function forceReleaseAny(
+  locks: Locks,
+  subjects: readonly Subject[],
+  choice: number,
+): Promise<void> {
   const names = locksAmong(subjects).map(({ name }) => name)
   const name = names[Math.floor(choice) % names.length]
   if (name === undefined) return

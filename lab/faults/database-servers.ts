@@ -16,7 +16,7 @@ export interface DatabaseServer {
 export const subjects: readonly string[] = ['server 0']
 
 /** An instantaneous fault. */
-export function told(kind: string, weight: number, work: () => Promise<unknown>): Fault {
+export function statedFault(kind: string, weight: number, work: () => Promise<unknown>): Fault {
   return {
     kind: `server: ${kind}`,
     subjects,

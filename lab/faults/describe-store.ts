@@ -7,17 +7,17 @@ import type { Store } from './store.js'
 import { locksAmong, subjectsFor } from './workload.js'
 
 /** Maximum time for one question, in ms: a server may be down. */
-const patience = 5_000
+const timeout = 5_000
 
 export async function describeStore(store: Store, ttl: number, folder: string): Promise<void> {
   const told = await Promise.all([
-    inTime('locks', locksOf(store, ttl)),
-    inTime('servers', store.describe?.()),
+    withinTime('locks', describeLocks(store, ttl)),
+    withinTime('servers', store.describe?.()),
   ])
   writeFileSync(join(folder, 'store.txt'), `${told.join('\n\n')}\n`)
 }
 
-async function locksOf(store: Store, ttl: number): Promise<string> {
+async function describeLocks(store: Store, ttl: number): Promise<string> {
   const client = await store.direct?.()
   if (client === undefined) return 'nobody can look past the faults'
   const locks = createLocks(client.driver, { ttl })
@@ -32,20 +32,23 @@ async function locksOf(store: Store, ttl: number): Promise<string> {
 }
 
 /** The answers of Redis servers, each under its port and the question. */
-export async function answersOf(servers: readonly RedisServer[], ...command: string[]): Promise<string> {
+export async function describeAnswers(
+  servers: readonly RedisServer[],
+  ...command: string[]
+): Promise<string> {
   const answers = servers.map(async (server) => {
     const answer = server.cli(...command).then(readable, (error) => `no answer: ${error}`)
-    return `${server.port} ${command.join(' ')}\n${await inTime('answer', answer)}`
+    return `${server.port} ${command.join(' ')}\n${await withinTime('answer', answer)}`
   })
   return (await Promise.all(answers)).join('\n\n')
 }
 
 const readable = (answer: unknown) => (typeof answer === 'string' ? answer : JSON.stringify(answer))
 
-function inTime(what: string, answer: Promise<string> | undefined): Promise<string> {
+function withinTime(what: string, answer: Promise<string> | undefined): Promise<string> {
   if (answer === undefined) return Promise.resolve(`${what}: not asked`)
   return new Promise((resolve) => {
-    const late = setTimeout(() => resolve(`${what}: nothing within ${patience} ms`), patience)
+    const late = setTimeout(() => resolve(`${what}: nothing within ${timeout} ms`), timeout)
     void answer
       .catch((error) => `${what}: ${error}`)
       .then((told) => {

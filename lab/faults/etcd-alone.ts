@@ -1,6 +1,15 @@
 /** `etcd()` on one server that keeps its data, over JSON or gRPC: a lease for each process. */
 import { startEtcd } from '../../test/support/servers/etcd.js'
-import { answersOf, keeps, leastTtl, openEtcd, revocation, settlesOf, upkeep, versionOf } from './etcd-lab.js'
+import {
+  createAnswerCheck,
+  minTtl,
+  openEtcd,
+  readVersion,
+  retainedAfterDeath,
+  revocation,
+  settleTime,
+  upkeep,
+} from './etcd-lab.js'
 import { openLinks } from './links.js'
 import { aloneFaults } from './members.js'
 import { type LabDriver, lab } from './store.js'
@@ -9,7 +18,7 @@ export function etcdAlone(protocol: 'JSON' | 'gRPC'): LabDriver {
   const open = (ports: readonly number[]) => openEtcd(ports, 'process', protocol)
   return lab({
     about: `etcd: one server, over ${protocol}, one lease for all locks of a process`,
-    leastTtl,
+    leastTtl: minTtl,
     client: (ports) => open(ports as number[]),
     open: async ({ workers, ttl }) => {
       const server = await startEtcd({ version: '3.5' })
@@ -18,10 +27,10 @@ export function etcdAlone(protocol: 'JSON' | 'gRPC'): LabDriver {
         place: (n) => [links.through(n, server.port)],
         direct: () => open([server.port]),
         faults: [...links.faults, ...aloneFaults(server), ...upkeep([server]), revocation([server], ttl)],
-        settles: settlesOf(ttl, workers),
-        answers: answersOf([server]),
-        check: { falseBusy: { lag: keeps(ttl) } },
-        versions: { etcd: await versionOf(server) },
+        settles: settleTime(ttl, workers),
+        answers: createAnswerCheck([server]),
+        check: { falseBusy: { lag: retainedAfterDeath(ttl) } },
+        versions: { etcd: await readVersion(server) },
         close: async () => {
           await links.close()
           await server.stop()

@@ -8,7 +8,7 @@ import type { Client, Fault } from './store.js'
 const host = '127.0.0.1'
 
 /** etcd's minimum, in ms. */
-export const leastTtl = 1_000
+export const minTtl = 1_000
 
 export function openEtcd(
   ports: readonly number[],
@@ -24,18 +24,19 @@ export function openEtcd(
 const granted = (ttl: number) => Math.ceil((ttl * 1.1) / 1_000) * 1_000
 
 /** docs/drivers/etcd.md: twice the ttl and 5 s. Then the waiters ahead have their sections, of at most two ttls each, one after another. */
-export const settlesOf = (ttl: number, workers: number): number => keeps(ttl) + 2 * ttl * (workers - 1)
+export const settleTime = (ttl: number, workers: number): number =>
+  retainedAfterDeath(ttl) + 2 * ttl * (workers - 1)
 
 /** How much longer than its holder the store may keep a queue entry, in ms. */
-export const keeps = (ttl: number): number => 2 * granted(ttl) + 5_000
+export const retainedAfterDeath = (ttl: number): number => 2 * granted(ttl) + 5_000
 
 /** Whichever of them takes a write. */
-export const answersOf =
+export const createAnswerCheck =
   (servers: readonly EtcdServer[]) =>
   (signal: AbortSignal): Promise<unknown> =>
     Promise.any(servers.map((server) => server.ask('/v3/kv/put', { key: 'YQ==', value: 'eA==' }, signal)))
 
-export async function versionOf(server: EtcdServer): Promise<string> {
+export async function readVersion(server: EtcdServer): Promise<string> {
   return String((await server.ask('/v3/maintenance/status', {}))['version'])
 }
 

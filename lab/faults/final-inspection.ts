@@ -21,18 +21,20 @@ export async function inspectFinally(store: Store, journal: Recorder, ttl: numbe
   try {
     const signal = AbortSignal.timeout(within)
     // An endless wait that is given up shows as one that was not served in time.
-    const taken = await Promise.allSettled(subjects.map((subject) => takeWhole(locks, subject, signal)))
+    const taken = await Promise.allSettled(
+      subjects.map((subject) => acquireExclusively(locks, subject, signal)),
+    )
     const untaken = taken.flatMap((one) => (one.status === 'rejected' ? [String(one.reason)] : []))
     const gone = async () => {
       for (const { name } of subjects) {
-        const { holders, waiters } = standing(await locks.inspect(name))
+        const { holders, waiters } = describeStatus(await locks.inspect(name))
         if (holders + waiters > 0) return false
       }
       return true
     }
     if (untaken.length === 0) await until(gone, { within, every: 50 }).catch(() => undefined)
     for (const { name } of subjects) {
-      journal.write({ op: 'standing', phase: 'info', name, ...standing(await locks.inspect(name)) })
+      journal.write({ op: 'standing', phase: 'info', name, ...describeStatus(await locks.inspect(name)) })
     }
     return untaken.map((why) => `a lock could not be had in the end: ${why}`)
   } catch (error) {
@@ -43,7 +45,7 @@ export async function inspectFinally(store: Store, journal: Recorder, ttl: numbe
   }
 }
 
-async function takeWhole(locks: Locks, { name, kind }: Subject, signal: AbortSignal): Promise<void> {
+async function acquireExclusively(locks: Locks, { name, kind }: Subject, signal: AbortSignal): Promise<void> {
   const all = kind === 'semaphore' ? { permits: permitsOf } : {}
   const lock: Lock =
     kind === 'semaphore'
@@ -56,6 +58,6 @@ async function takeWhole(locks: Locks, { name, kind }: Subject, signal: AbortSig
 }
 
 /** An expired hold may stay recorded until the next request for the lock. */
-function standing({ holders, waiters }: LockStatus): { holders: number; waiters: number } {
+function describeStatus({ holders, waiters }: LockStatus): { holders: number; waiters: number } {
   return { holders: holders.filter((one) => one.expiresIn > 0).length, waiters: waiters.length }
 }

@@ -6,7 +6,7 @@
 import type { Chance } from './chance.js'
 
 /** What a forger has overheard. */
-export interface Overheard {
+export interface ObservedTraffic {
   readonly channels: readonly string[]
   readonly messages: readonly string[]
   /** Attempt ids, from messages and from the store. */
@@ -16,41 +16,44 @@ export interface Overheard {
 const attemptIds = /\b[0-9a-f]{32}\b/g
 
 /** @returns a forged message and its channel; undefined until something has been overheard */
-export function forge(heard: Overheard, dice: Chance): { channel: string; text: string } | undefined {
-  if (heard.channels.length === 0) return undefined
-  const channel = dice.pick(heard.channels)
-  if (heard.messages.length === 0 || dice.next() < 0.1) return { channel, text: noise(dice) }
-  return { channel, text: changed(dice.pick(heard.messages), heard.attempts, dice) }
+export function forge(
+  observed: ObservedTraffic,
+  random: Chance,
+): { channel: string; text: string } | undefined {
+  if (observed.channels.length === 0) return undefined
+  const channel = random.pick(observed.channels)
+  if (observed.messages.length === 0 || random.next() < 0.1) return { channel, text: noise(random) }
+  return { channel, text: changed(random.pick(observed.messages), observed.attempts, random) }
 }
 
-function changed(message: string, attempts: readonly string[], dice: Chance): string {
+function changed(message: string, attempts: readonly string[], random: Chance): string {
   const aimed = () =>
-    attempts.length === 0 ? message : message.replace(attemptIds, () => dice.pick(attempts))
-  const way = dice.below(5)
+    attempts.length === 0 ? message : message.replace(attemptIds, () => random.pick(attempts))
+  const way = random.below(5)
   if (way === 0) return message
   if (way === 1) return aimed()
-  if (way === 2) return aimed().replace(/\b\d{1,17}\b/g, (digits) => `${Number(digits) + dice.below(1e9)}`)
+  if (way === 2) return aimed().replace(/\b\d{1,17}\b/g, (digits) => `${Number(digits) + random.below(1e9)}`)
   if (way === 3) return aimed().replace(/\b\d+\b/g, `${Number.MAX_SAFE_INTEGER}`)
-  return message.slice(0, dice.below(message.length + 1))
+  return message.slice(0, random.below(message.length + 1))
 }
 
-function noise(dice: Chance): string {
-  const size = dice.pick([0, 1, 40, 4_000])
-  return Array.from({ length: size }, () => String.fromCharCode(32 + dice.below(95))).join('')
+function noise(random: Chance): string {
+  const size = random.pick([0, 1, 40, 4_000])
+  return Array.from({ length: size }, () => String.fromCharCode(32 + random.below(95))).join('')
 }
 
 /** Keeps the latest overheard messages, except the forger's own. */
-export class Listener implements Overheard {
+export class Listener implements ObservedTraffic {
   readonly channels: string[] = []
   readonly messages: string[] = []
   readonly attempts: string[] = []
   readonly #sent = new Set<string>()
 
-  hears(channel: string, text: string): void {
+  onChannel(channel: string, text: string): void {
     if (this.#sent.delete(text)) return
     keep(this.channels, channel, 40)
     keep(this.messages, text, 60)
-    this.sees(text)
+    this.onMessage(text)
   }
 
   knows(channel: string): void {
@@ -58,7 +61,7 @@ export class Listener implements Overheard {
   }
 
   /** Attempt ids, wherever they occur. */
-  sees(text: string): void {
+  onMessage(text: string): void {
     for (const [id] of text.matchAll(attemptIds)) keep(this.attempts, id, 60)
   }
 

@@ -20,7 +20,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { reportLeakedHandles } from './leaked-handles.js'
-import { summaryOf, writeReport } from './report.js'
+import { summarize, writeReport } from './report.js'
 import { runLab } from './run.js'
 
 const folder = new URL('./drivers/', import.meta.url)
@@ -76,7 +76,7 @@ async function main(): Promise<void> {
       ...(values.only !== undefined && { only: values.only.split(',') }),
     })
     const where = writeReport(result, out)
-    const { verdict, faults, granted, violations, excused } = summaryOf(result)
+    const { verdict, faults, granted, violations, excused } = summarize(result)
     console.log(
       `${name.padEnd(15)} seed ${seed}: ${verdict}; ${faults} faults, ${granted} acquisitions granted, ${violations} violations, ${excused} excused (${result.took.toFixed(0)} s, ${where}/report.md)`,
     )

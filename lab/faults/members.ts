@@ -21,7 +21,7 @@ const subjects = ['servers']
 const rest = 1_500
 
 export function aloneFaults(server: Member): Fault[] {
-  return inTurn([
+  return takingTurns([
     { kind: 'server: pause', subjects, weight: 2, begin: () => pause([server]) },
     {
       kind: 'server: kill and start again',
@@ -45,7 +45,7 @@ export function groupFaults({ servers, leader }: Group, more: readonly Fault[] =
     return servers.filter((one) => one !== present)
   }
   const killed = { subjects, lasts: [0.05, 3], apart: rest } as const
-  return inTurn([
+  return takingTurns([
     { kind: 'leader: pause', subjects, weight: 2, begin: async () => pause([await leader()]) },
     { kind: 'leader: kill and start again', ...killed, weight: 2, begin: async () => kill([await leader()]) },
     { kind: 'follower: pause', subjects, begin: async (act) => pause(picked(act, await followers())) },
@@ -72,7 +72,7 @@ export function groupFaults({ servers, leader }: Group, more: readonly Fault[] =
  * Runs one server fault at a time, so that the leader is known, and no server is killed while it is being started. Starting takes time, so
  * the next fault may begin later than planned.
  */
-function inTurn(faults: readonly Fault[]): Fault[] {
+function takingTurns(faults: readonly Fault[]): Fault[] {
   let free: Promise<void> = Promise.resolve()
   const begin = async (fault: Fault, act: Act): Promise<Undo> => {
     const before = free

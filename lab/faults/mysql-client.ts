@@ -22,23 +22,23 @@ export interface MysqlPlace {
 /** The user of all workers: without the right to connect when the server is full, or to write when it is read-only. */
 export const user = 'lab'
 
-interface Lent {
+interface BorrowedConnection {
   release(): unknown
 }
 
-interface LentTransaction extends Lent, MysqlTransaction {
+interface BorrowedTransaction extends BorrowedConnection, MysqlTransaction {
   beginTransaction(): Promise<unknown>
   commit(): Promise<unknown>
   destroy(): void
 }
 
 export function openMysql({ port, library, options, size = 6 }: MysqlPlace): Client {
-  const pool = poolOf(library, port, size)
+  const pool = createPool(library, port, size)
   const strained = new Set<() => void>()
   return {
     driver: mysql({ pool, create: false, ...options }),
     strain(ms) {
-      const taken: Lent[] = []
+      const taken: BorrowedConnection[] = []
       const back = () => {
         strained.delete(back)
         clearTimeout(timer)
@@ -48,7 +48,7 @@ export function openMysql({ port, library, options, size = 6 }: MysqlPlace): Cli
       const timer = setTimeout(back, ms)
       strained.add(back)
       for (let i = 0; i < size; i++) {
-        ;(pool.getConnection() as Promise<Lent>).then(
+        ;(pool.getConnection() as Promise<BorrowedConnection>).then(
           (connection) => (strained.has(back) ? void taken.push(connection) : give(connection)),
           () => undefined,
         )
@@ -66,7 +66,7 @@ export function openMysql({ port, library, options, size = 6 }: MysqlPlace): Cli
 
 /** The server counts a wait in whole seconds. */
 async function begin(pool: MysqlPool, name: string, wait: number): Promise<InTransaction | undefined> {
-  const coming = pool.getConnection() as Promise<LentTransaction>
+  const coming = pool.getConnection() as Promise<BorrowedTransaction>
   const connection = await within(coming).catch((error: unknown) => {
     coming.then(give, () => undefined)
     throw error
@@ -93,11 +93,11 @@ async function begin(pool: MysqlPool, name: string, wait: number): Promise<InTra
 }
 
 /** mariadb reports through a rejected promise that the connection has died meanwhile. */
-function give(connection: Lent): void {
+function give(connection: BorrowedConnection): void {
   void Promise.resolve(connection.release()).catch(() => undefined)
 }
 
-function poolOf(
+function createPool(
   library: MysqlPlace['library'],
   port: number,
   size: number,

@@ -2,7 +2,7 @@
 import { migration } from 'holdfast/mysql'
 import { type Flavour, type MysqlServer, startMysql } from '../../test/support/servers/mysql.js'
 import { until } from '../../test/support/until.js'
-import { outages, subjects, told } from './database-servers.js'
+import { outages, statedFault, subjects } from './database-servers.js'
 import { adminCommand, kill } from './mysql-admin-commands.js'
 import { user } from './mysql-client.js'
 import { connectionsTaken, externalClient, reaper } from './mysql-external-clients.js'
@@ -50,8 +50,8 @@ export function mysqlFaults(server: MysqlServer): Fault[] {
   return inSequence([
     // It takes a second or two to come back.
     ...outages(server, 1_000),
-    told('kill connections', 2, () => kill(server, 'connection')),
-    told('kill some connections', 2, () => kill(server, 'connection', 0.4)),
+    statedFault('kill connections', 2, () => kill(server, 'connection')),
+    statedFault('kill some connections', 2, () => kill(server, 'connection', 0.4)),
     {
       kind: 'server: cancel statements',
       subjects,

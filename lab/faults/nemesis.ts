@@ -14,7 +14,7 @@ export interface Nemesis {
 }
 
 /** No process has this id. */
-const nobody = 0
+const noWorker = 0
 
 export async function nemesis(
   plan: readonly Planned[],
@@ -43,7 +43,7 @@ export async function nemesis(
   }
   const inflict = async (fault: Fault, { at, lasts, kind, subject, amount }: Planned) => {
     const [n = 0, m = 0] = [...subject.matchAll(/\d+/g)].map(Number)
-    const target = fault.gentle ? nobody : /^(?:worker|link)/.test(subject) ? workerPool.pid(n) : undefined
+    const target = fault.gentle ? noWorker : /^(?:worker|link)/.test(subject) ? workerPool.pid(n) : undefined
     const over = journal.fault(kind, target)
     try {
       const undo = await fault.begin({ subject, n, m, lasts, amount, ttl, workerPool })

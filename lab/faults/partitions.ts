@@ -29,7 +29,7 @@ export interface Cut {
 }
 
 /** The three ways. */
-export function cutsOf<Member extends Apart>({ servers, cables, links }: Parted<Member>): Cut[] {
+export function listCuts<Member extends Apart>({ servers, cables, links }: Parted<Member>): Cut[] {
   const ports = servers.map(({ port }) => port)
   const apart = (server: Apart) => cables.isolate(ports.indexOf(server.port), server.pid)
   return [
@@ -83,10 +83,10 @@ export function partitions<Member extends Apart>(
   }
   const whom = { follower, leader } as const
   return Object.entries(whom).flatMap(([who, find]) =>
-    cutsOf(group).map(({ kind, weight = 1, clients, begin }) => ({
+    listCuts(group).map(({ kind, weight = 1, clients, begin }) => ({
       kind: `${who}: ${kind}`,
       subjects: ['servers'],
-      also: clients ? linksOf(links, servers.length) : [],
+      also: clients ? linkNames(links, servers.length) : [],
       lasts,
       apart: rest,
       family: 'partition',
@@ -97,7 +97,7 @@ export function partitions<Member extends Apart>(
 }
 
 /** Reserves the links, so that nothing else cuts or heals what a partition needs. */
-export function linksOf({ workers }: Links, servers: number): string[] {
+export function linkNames({ workers }: Links, servers: number): string[] {
   const each = Array.from({ length: workers }, (_, n) => n)
   const single = Array.from({ length: servers }, (_, m) => m)
   return each.flatMap((n) => [`link ${n}`, ...single.map((m) => `link ${n}.${m}`)])

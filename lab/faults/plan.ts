@@ -22,13 +22,13 @@ export interface PlanOptions {
   readonly rate?: number
 }
 
-export function planOf(faults: readonly Fault[], options: PlanOptions): Planned[] {
+export function createPlan(faults: readonly Fault[], options: PlanOptions): Planned[] {
   const { seed, span, ttl, overlap = 2, rate = 3 } = options
-  const dice = chance(seed)
+  const random = chance(seed)
   if (faults.length === 0) return []
   const plan: Planned[] = []
-  for (let at = 0; ; at += dice.between(0, 2000 / rate)) {
-    const planned = next(faults, plan, at, dice.fork(), ttl)
+  for (let at = 0; ; at += random.between(0, 2000 / rate)) {
+    const planned = next(faults, plan, at, random.fork(), ttl)
     if (at >= span) return plan
     if (planned === undefined || at + planned.lasts > span) continue
     const under = plan.filter((other) => end(other) > at)
@@ -52,7 +52,7 @@ function next(
   faults: readonly Fault[],
   plan: readonly Planned[],
   at: number,
-  dice: ReturnType<typeof chance>,
+  random: ReturnType<typeof chance>,
   ttl: number,
 ): Planned | undefined {
   const due = faults.filter(({ kind, family, apart = 0 }) => {
@@ -61,7 +61,7 @@ function next(
     return plan.every((other) => !related(other) || end(other) + apart <= at)
   })
   const total = due.reduce((sum, { weight = 1 }) => sum + weight, 0)
-  let left = dice.next() * total
+  let left = random.next() * total
   const fault = due.find(({ weight = 1 }) => {
     left -= weight
     return left < 0
@@ -69,7 +69,7 @@ function next(
   if (fault === undefined) return undefined
   const [least, most] = fault.lasts ?? [0.05, 3]
   // Log-uniform: short durations are as likely as ones many times as long.
-  const lasts = Math.round(ttl * Math.exp(dice.between(Math.log(least), Math.log(most))))
+  const lasts = Math.round(ttl * Math.exp(random.between(Math.log(least), Math.log(most))))
   const { kind } = fault
-  return { at: Math.round(at), lasts, kind, subject: dice.pick(fault.subjects), amount: dice.next() }
+  return { at: Math.round(at), lasts, kind, subject: random.pick(fault.subjects), amount: random.next() }
 }

@@ -10,7 +10,7 @@ export interface PostgresPlace {
   readonly name: string
   readonly strategy: 'row' | 'session'
   /** Listens over a separate pool, as clients behind a pooler do. */
-  readonly ear?: boolean
+  readonly subscriber?: boolean
   /** One connection for everything except sessions. */
   readonly single?: boolean
 }
@@ -25,7 +25,7 @@ function give(client: PoolClient): void {
   client.off('error', ignore)
 }
 
-export function openPostgres({ port, name, strategy, ear, single = false }: PostgresPlace): Client {
+export function openPostgres({ port, name, strategy, subscriber, single = false }: PostgresPlace): Client {
   const poolOf = (application_name: string, max: number) => {
     const pool = new Pool({
       host: '127.0.0.1',
@@ -40,7 +40,7 @@ export function openPostgres({ port, name, strategy, ear, single = false }: Post
   }
   const size = single ? 1 : 4
   const pool = poolOf(name, size)
-  const ears = ear === true ? poolOf(`${name} ear`, 1) : undefined
+  const ears = subscriber === true ? poolOf(`${name} ear`, 1) : undefined
   const options: PostgresOptions = {
     pool,
     strategy,

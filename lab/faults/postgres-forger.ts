@@ -28,7 +28,7 @@ export function forgedNotifications(server: PostgresServer): Fault {
 
 /** One connection at a time; if it breaks, opens another. */
 function forgeAt({ host, port }: PostgresServer, amount: number): Undo {
-  const dice = chance(Math.floor(amount * 2 ** 32))
+  const random = chance(Math.floor(amount * 2 ** 32))
   const listener = new Listener()
   const listening = new Set<string>()
   let client: Client | undefined
@@ -41,7 +41,7 @@ function forgeAt({ host, port }: PostgresServer, amount: number): Undo {
     }
     next.on('error', gone)
     next.on('end', gone)
-    next.on('notification', ({ channel, payload }) => listener.hears(channel, payload ?? ''))
+    next.on('notification', ({ channel, payload }) => listener.onChannel(channel, payload ?? ''))
     await next.connect()
     client = next
     return next
@@ -49,8 +49,8 @@ function forgeAt({ host, port }: PostgresServer, amount: number): Undo {
   const undo = repeatEvery(4, async () => {
     const sender = await connected().catch(ignore)
     if (sender === undefined) return
-    if (listening.size === 0 || dice.next() < 0.05) await look(sender, listener, listening).catch(ignore)
-    const forged = forge(listener, dice)
+    if (listening.size === 0 || random.next() < 0.05) await look(sender, listener, listening).catch(ignore)
+    const forged = forge(listener, random)
     if (forged === undefined) return
     listener.sends(forged.text)
     await sender.query('select pg_notify($1, $2)', [forged.channel, forged.text]).catch(ignore)
@@ -66,7 +66,7 @@ async function look(client: Client, listener: Listener, listening: Set<string>):
   for (const table of ['holdfast_locks', 'holdfast_holds', 'holdfast_waiters']) {
     const { rows } = await client.query(`select channel, t::text as row from ${table} t limit 200`)
     for (const { channel, row } of rows as { channel: string | null; row: string }[]) {
-      listener.sees(row)
+      listener.onMessage(row)
       if (channel === null || listening.has(channel)) continue
       await client.query(`listen "${channel}"`)
       listening.add(channel)

@@ -38,7 +38,7 @@ export function postgresLab({ about, strategy }: Kind): LabDriver {
       const place = (n: number, port: number): PostgresPlace => ({
         ...{ port, name: `worker ${n}`, strategy },
         // Every second worker listens over a separate pool.
-        ...(strategy === 'row' && { ear: n % 2 === 1, single: n % 4 === 2 }),
+        ...(strategy === 'row' && { subscriber: n % 2 === 1, single: n % 4 === 2 }),
       })
       const usual = [...links.faults, ...postgresFaults(server), clockJump(server, -1, ttl)]
       const faults =

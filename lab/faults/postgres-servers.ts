@@ -1,7 +1,7 @@
 /** Faults of a PostgreSQL server, for both strategies. */
 import { type PostgresServer, startPostgres } from '../../test/support/servers/postgres.js'
 import { until } from '../../test/support/until.js'
-import { outages, subjects, told } from './database-servers.js'
+import { outages, statedFault, subjects } from './database-servers.js'
 import { adminCommand, ofWorkers } from './postgres-admin-commands.js'
 import { connectionsTaken, externalClient } from './postgres-external-clients.js'
 import { forgottenAfter, inSequence, repeatEvery } from './sequences.js'
@@ -46,11 +46,15 @@ function setting(kind: string, server: PostgresServer, name: string, value: stri
 export function postgresFaults(server: PostgresServer): Fault[] {
   return inSequence([
     ...outages(server, 0),
-    told('kill connections', 2, () => adminCommand(server, `select pg_terminate_backend(pid) ${ofWorkers}`)),
-    told('kill some connections', 2, () =>
+    statedFault('kill connections', 2, () =>
+      adminCommand(server, `select pg_terminate_backend(pid) ${ofWorkers}`),
+    ),
+    statedFault('kill some connections', 2, () =>
       adminCommand(server, `select pg_terminate_backend(pid) ${ofWorkers} and random() < 0.4`),
     ),
-    told('kill listeners', 2, () => adminCommand(server, `select pg_terminate_backend(pid) ${listening}`)),
+    statedFault('kill listeners', 2, () =>
+      adminCommand(server, `select pg_terminate_backend(pid) ${listening}`),
+    ),
     {
       kind: 'server: cancel statements',
       subjects,

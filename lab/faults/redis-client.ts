@@ -18,12 +18,12 @@ export interface RedisPlace {
 const quick = (times: number) => Math.min(20 * times, 200)
 
 export function openRedis(place: RedisPlace): Client {
-  const client = clientOf(place)
+  const client = createClient(place)
   client.on('error', () => undefined)
   return { driver: redis({ client, ...place.options }), close: () => client.disconnect() }
 }
 
-function clientOf({ is, hosts, master = '', through }: RedisPlace): Redis | Cluster {
+function createClient({ is, hosts, master = '', through }: RedisPlace): Redis | Cluster {
   const natMap = through === undefined ? {} : { natMap: through }
   if (is === 'cluster') {
     const nodes = hosts.map(({ host, port }) => through?.[`${host}:${port}`] ?? { host, port })

@@ -1,7 +1,7 @@
 /** A server is replaced, behind its address, by a promoted replica that lacks the newest writes. */
 import type { RedisServer } from '../../test/support/servers/redis.js'
 import { until } from '../../test/support/until.js'
-import { subjectsOf } from './redis-servers.js'
+import { subjectNames } from './redis-servers.js'
 import type { Fault } from './store.js'
 
 /**
@@ -11,7 +11,7 @@ import type { Fault } from './store.js'
 export function promoteStale(servers: readonly RedisServer[], spare: RedisServer, apart: number): Fault {
   return {
     kind: 'server: promote a replica that lacks the newest writes',
-    subjects: subjectsOf(servers),
+    subjects: subjectNames(servers),
     // There is only one spare server.
     also: ['spare server'],
     lasts: [0.1, 1],

@@ -29,13 +29,13 @@ async function hears(server: RedisServer, ...args: (string | number)[]): Promise
   })
 }
 
-export function subjectsOf(servers: readonly RedisServer[]): string[] {
+export function subjectNames(servers: readonly RedisServer[]): string[] {
   return servers.map((_, n) => `server ${n}`)
 }
 
 /** Data survive all of these; nothing is forgotten and no clock moves. */
 export function harmlessFaults(servers: readonly RedisServer[]): Fault[] {
-  const subjects = subjectsOf(servers)
+  const subjects = subjectNames(servers)
   const at = (n: number) => servers[n] as RedisServer
   const told = (kind: string, ...args: (string | number)[]): Fault => ({
     kind: `server: ${kind}`,
@@ -102,7 +102,7 @@ export function restart(
 ): Fault {
   return {
     kind: `server: ${kind}`,
-    subjects: subjectsOf(servers),
+    subjects: subjectNames(servers),
     lasts: [0.05, 1],
     apart,
     begin: async ({ n }) => {
@@ -115,7 +115,7 @@ export function restart(
 export function powerCut(servers: readonly RedisServer[], apart: number): Fault {
   return {
     kind: 'server: power cut',
-    subjects: subjectsOf(servers),
+    subjects: subjectNames(servers),
     lasts: [0.05, 1],
     apart,
     begin: async ({ n }) => {
@@ -128,7 +128,7 @@ export function powerCut(servers: readonly RedisServer[], apart: number): Fault 
 export function flush(servers: readonly RedisServer[], apart: number): Fault {
   return {
     kind: 'server: flush all data',
-    subjects: subjectsOf(servers),
+    subjects: subjectNames(servers),
     lasts: [0.05, 0.1],
     apart,
     begin: async ({ n }) => {
@@ -169,7 +169,7 @@ export function clocksBack(servers: readonly RedisServer[]): Fault {
 export function clockJump(servers: readonly RedisServer[], by: -1 | 1): Fault {
   return {
     kind: by < 0 ? 'server: clock back' : 'server: clock ahead',
-    subjects: subjectsOf(servers),
+    subjects: subjectNames(servers),
     lasts: [0.05, 0.1],
     apart: 2_000,
     begin: ({ n, amount, ttl }) => {

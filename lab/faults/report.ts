@@ -15,7 +15,7 @@ export interface Summary {
   readonly excused: number
 }
 
-export function summaryOf(result: RunResult): Summary {
+export function summarize(result: RunResult): Summary {
   const { name, seed, plan, counts, violations, excused, complaints } = result
   return {
     driver: name,
@@ -42,7 +42,7 @@ export function writeReport(result: RunResult, folder: string): string {
 export function plain(result: RunResult): object {
   const { history: _, violations, excused, ...rest } = result
   return {
-    ...summaryOf(result),
+    ...summarize(result),
     ...rest,
     violations: violations.map(({ rule, name, message, at }) => ({ rule, name, message, at: at / 1e6 })),
     excused: excused.map(({ violation, fault, why }) => ({
@@ -56,7 +56,7 @@ export function plain(result: RunResult): object {
 
 export function markdown(result: RunResult): string {
   const { name, about, seed, seconds, workers, ttl, versions, faults, counts, took } = result
-  const summary = summaryOf(result)
+  const summary = summarize(result)
   const rows = Object.entries(faults).map(([kind, count]) => `| ${kind} | ${count} |`)
   const refused = Object.entries(counts.refused).map(([why, count]) => `${count} × ${why}`)
   const lines = [

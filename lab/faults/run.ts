@@ -8,10 +8,10 @@ import { workerFaults } from './common.js'
 import { describeStore } from './describe-store.js'
 import { inspectFinally } from './final-inspection.js'
 import { nemesis, pause } from './nemesis.js'
-import { type Planned, planOf } from './plan.js'
+import { createPlan, type Planned } from './plan.js'
 import { watchStarvation, watchStore } from './starvation.js'
 import type { Fault, LabDriver } from './store.js'
-import { judgeRun, type Verdict } from './verdict.js'
+import { evaluateRun, type Verdict } from './verdict.js'
 import { startWorkers, type WorkerPool } from './workers.js'
 import { longest, type Task } from './workload.js'
 
@@ -73,7 +73,7 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
     [...workerFaults(workers, lab.oneProcess === undefined), ...store.faults],
     options.only,
   )
-  const plan = planOf(faults, {
+  const plan = createPlan(faults, {
     seed,
     span: seconds * 1000,
     ttl,
@@ -100,23 +100,23 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
     const seen = stopWhen && (() => stopWhen(readHistory(folder)))
     const done = await nemesis(plan, faults, workerPool, { journal, ttl, span: seconds * 1000, seen })
     const { complaints } = done
-    if (!done.stopped) await pause(calm)
+    if (!done.stopped) await pause(quietPeriod)
     const watch = watchStore(journal, store.answers)
     await workerPool.asked(acquisitions)
-    const within = () => store.settles + goodbye + watch.missing()
+    const within = () => store.settles + closeTimeout + watch.missing()
     complaints.push(...(await workerPool.finish(within, () => describeStore(store, ttl, folder))))
     complaints.push(...(await inspectFinally(store, journal, ttl)))
     await watch.end()
     unwatch()
     const history = readHistory(folder)
-    const judged = judgeRun(history, faults, store, complaints)
+    const judged = evaluateRun(history, faults, store, complaints)
     if (judged.violations.length + complaints.length > 0) keep(folder, options.keep)
     return {
       ...judged,
       ...{ name, about: lab.about, seed, seconds, workers, ttl, plan, history },
       versions: { node: process.version, ...store.versions },
-      faults: countOf(plan.slice(0, done.begun)),
-      sha256: hashOf(folder),
+      faults: countFaults(plan.slice(0, done.begun)),
+      sha256: hashFolder(folder),
       took: (performance.now() - began) / 1000,
     }
   } finally {
@@ -138,22 +138,22 @@ function wanted(faults: readonly Fault[], only: readonly string[] | undefined): 
 }
 
 /** How long the workers continue without faults before they finish, in ms: shows that things come to rest. */
-const calm = 1_500
+const quietPeriod = 1_500
 /** Time a worker may need to finish, beyond the bound of the store, in ms: the machine may be busy. */
-const goodbye = 20_000
+const closeTimeout = 20_000
 
 function keep(folder: string, to: string | undefined): void {
   const isEvents = (path: string) => path === folder || /\.(jsonl|txt)$/.test(path)
   if (to !== undefined) cpSync(folder, to, { recursive: true, filter: isEvents })
 }
 
-function countOf(plan: readonly Planned[]): Record<string, number> {
+function countFaults(plan: readonly Planned[]): Record<string, number> {
   const counts: Record<string, number> = {}
   for (const { kind } of plan) counts[kind] = (counts[kind] ?? 0) + 1
   return Object.fromEntries(Object.entries(counts).sort(([a], [b]) => a.localeCompare(b)))
 }
 
-function hashOf(folder: string): string {
+function hashFolder(folder: string): string {
   const hash = createHash('sha256')
   for (const file of readdirSync(folder).sort()) {
     if (file.endsWith('.jsonl')) hash.update(readFileSync(join(folder, file)))

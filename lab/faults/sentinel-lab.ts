@@ -2,12 +2,12 @@
 import { memberCables } from '../../test/support/servers/member-cables.js'
 import type { RedisServer } from '../../test/support/servers/redis.js'
 import { startSentinel } from '../../test/support/servers/redis-sentinel.js'
-import { answersOf } from './describe-store.js'
+import { describeAnswers } from './describe-store.js'
 import { type Links, openLinks } from './links.js'
-import { cutsOf, linksOf } from './partitions.js'
+import { linkNames, listCuts } from './partitions.js'
 import { natMap, openRedis, type RedisPlace } from './redis-client.js'
 import { forgedMessages } from './redis-forger.js'
-import { harmlessFaults, labServer, subjectsOf } from './redis-servers.js'
+import { harmlessFaults, labServer, subjectNames } from './redis-servers.js'
 import { type Excuse, type Fault, type LabDriver, lab as made } from './store.js'
 
 export interface SentinelLab {
@@ -58,7 +58,7 @@ export function sentinelLab({
         kind,
         subjects: ['master'],
         // This fault kills, freezes and wakes servers itself.
-        also: subjectsOf(setup.nodes),
+        also: subjectNames(setup.nodes),
         lasts: [2, 3],
         apart: 6_000,
         begin: async () => {
@@ -87,17 +87,19 @@ export function sentinelLab({
           promotion('promote the replica', true, 'kill'),
           promotion('promote a replica that lacks the newest writes', false, 'kill'),
           { ...promotion('promote while the old master is frozen', false, 'freeze'), excuses },
-          ...partitionsOf(setup, links, cables, excuses),
+          ...partitionFaults(setup, links, cables, excuses),
           forgedMessages(setup.nodes),
         ],
         settles: 6 * ttl + 8_000,
         check: { falseBusy: false },
         describe: async () => {
           const told = [
-            answersOf(setup.nodes, 'INFO', 'replication'),
-            answersOf(setup.sentinels, 'SENTINEL', 'MASTERS'),
+            describeAnswers(setup.nodes, 'INFO', 'replication'),
+            describeAnswers(setup.sentinels, 'SENTINEL', 'MASTERS'),
           ]
-          return (await Promise.all([...told, answersOf(setup.sentinels, 'INFO', 'sentinel')])).join('\n\n')
+          return (await Promise.all([...told, describeAnswers(setup.sentinels, 'INFO', 'sentinel')])).join(
+            '\n\n',
+          )
         },
         versions: { redis: `a master, replicas: ${replicas}` },
         close: async () => {
@@ -113,18 +115,18 @@ export function sentinelLab({
 type Setup = Awaited<ReturnType<typeof startSentinel>>
 
 /** Cuts the master off from its replicas and the Sentinels, long enough for a promotion, or not quite. */
-function partitionsOf(
+function partitionFaults(
   setup: Setup,
   links: Links,
   cables: ReturnType<typeof memberCables>,
   excuses: readonly Excuse[],
 ): Fault[] {
   const group = { servers: setup.nodes as readonly RedisServer[], links, cables }
-  return cutsOf(group).map(({ kind, weight = 1, begin }) => ({
+  return listCuts(group).map(({ kind, weight = 1, begin }) => ({
     kind: `master: ${kind}`,
     subjects: ['master'],
     // Half of the server faults need all servers; and the master must be known.
-    also: [...subjectsOf(setup.nodes), ...linksOf(links, setup.nodes.length)],
+    also: [...subjectNames(setup.nodes), ...linkNames(links, setup.nodes.length)],
     lasts: [0.5, 6],
     apart: 3_000,
     family: 'partition',

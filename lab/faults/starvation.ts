@@ -87,7 +87,7 @@ export interface Starvation {
   within(from: number, to: number): number
 }
 
-export function starvationIn(whole: History): Starvation {
+export function findStarvation(whole: History): Starvation {
   const isIt = (event: Event) => event.op === 'fault' && (event.kind === kind || event.kind === noAnswer)
   const spans: Span[] = []
   const found = whole.events.filter(isIt).map(({ t, value = 0 }) => ({ from: t - value * 1e6, to: t }))

@@ -3,28 +3,28 @@ import type { Lease, Lock, Locks } from 'holdfast'
 import type { Chance } from './chance.js'
 import { longest, permitsOf, type Subject } from './workload.js'
 
-export function lockOf(locks: Locks, { name, kind }: Subject, dice: Chance): Lock {
+export function createLock(locks: Locks, { name, kind }: Subject, random: Chance): Lock {
   if (kind === 'semaphore') return locks.semaphore(name, { permits: permitsOf })
-  if (kind === 'read-write') return locks.readWrite(name)[dice.next() < 0.7 ? 'read' : 'write']
+  if (kind === 'read-write') return locks.readWrite(name)[random.next() < 0.7 ? 'read' : 'write']
   return locks.mutex(name)
 }
 
-export async function take(
+export async function acquireRandomly(
   lock: Lock,
   { kind, slow }: Subject,
-  dice: Chance,
+  random: Chance,
   ttl: number,
 ): Promise<Lease | undefined> {
-  const permits = kind === 'semaphore' ? { permits: 1 + dice.below(permitsOf - 1) } : {}
-  const way = dice.next()
+  const permits = kind === 'semaphore' ? { permits: 1 + random.below(permitsOf - 1) } : {}
+  const way = random.next()
   // A waiter knows how long the holder has; a try shows what the store admits.
   const tries = slow ? 0.4 : 0.08
   if (way < tries) return lock.tryAcquire(permits)
   const fair = kind === 'fair' ? { fair: true } : {}
-  const wait = waitOf(dice, ttl)
+  const wait = randomWait(random, ttl)
   if (way > 0.06 + tries) return lock.acquire({ ...permits, ...fair, ...wait })
   const gone = new AbortController()
-  const timer = setTimeout(() => gone.abort(), dice.between(0, 40))
+  const timer = setTimeout(() => gone.abort(), random.between(0, 40))
   try {
     return await lock.acquire({ ...permits, ...fair, signal: gone.signal })
   } finally {
@@ -33,9 +33,9 @@ export async function take(
 }
 
 /** Some waits are short, some endless: a forgotten waiter shows on the endless ones. */
-function waitOf(dice: Chance, ttl: number): { wait: number } {
-  const way = dice.next()
-  if (way < 0.4) return { wait: dice.between(0.02, 0.3) * ttl }
+function randomWait(random: Chance, ttl: number): { wait: number } {
+  const way = random.next()
+  if (way < 0.4) return { wait: random.between(0.02, 0.3) * ttl }
   // Explicit although it is the default: the history then knows when a wait expired.
   return { wait: way < 0.7 ? Number.POSITIVE_INFINITY : 4 * ttl }
 }
@@ -44,7 +44,7 @@ function waitOf(dice: Chance, ttl: number): { wait: number } {
  * What a lease is extended to, in ms: unchanged, shorter or longer, never longer than the store was told to expect.
  * @param least the store's minimum
  */
-export function termOf(dice: Chance, ttl: number, least: number): number | undefined {
-  if (dice.next() < 0.4) return undefined
-  return Math.max(least, Math.round(dice.between(0.1, longest) * ttl))
+export function randomTerm(random: Chance, ttl: number, least: number): number | undefined {
+  if (random.next() < 0.4) return undefined
+  return Math.max(least, Math.round(random.between(0.1, longest) * ttl))
 }

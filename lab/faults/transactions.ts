@@ -16,14 +16,14 @@ export async function transactions(
   journal: Recorder,
   subjects: readonly Subject[],
   ttl: number,
-  dice: Chance,
+  random: Chance,
   over: () => boolean,
 ): Promise<void> {
   const own = client.transactionsApart === true ? ' in transactions' : ''
   const names = subjects.filter(({ kind }) => kind === 'mutex').map(({ name }) => `${name}${own}`)
   while (!over()) {
-    await transaction(client, journal, dice.pick(names), ttl, dice)
-    await new Promise((resolve) => setTimeout(resolve, dice.between(0, 0.5) * ttl))
+    await transaction(client, journal, random.pick(names), ttl, random)
+    await new Promise((resolve) => setTimeout(resolve, random.between(0, 0.5) * ttl))
   }
 }
 
@@ -32,11 +32,11 @@ async function transaction(
   journal: Recorder,
   name: string,
   ttl: number,
-  dice: Chance,
+  random: Chance,
 ): Promise<void> {
   const attempt = `${journal.client}:transaction:${++asked}`
   const about = { name, attempt, mode: 'exclusive' } as const
-  const wait = Math.max(1, Math.round(dice.between(0, 0.4) * ttl))
+  const wait = Math.max(1, Math.round(random.between(0, 0.4) * ttl))
   const invoked = journal.now()
   const end = (kind: string) => {
     journal.write({ op: 'acquire', phase: 'invoke', ...about, wait }, invoked)
@@ -46,7 +46,7 @@ async function transaction(
     const held = await client.transaction?.(name, wait)
     if (held === undefined) return end('busy')
     const granted = journal.now()
-    await new Promise((resolve) => setTimeout(resolve, dice.between(0, 0.2) * ttl))
+    await new Promise((resolve) => setTimeout(resolve, random.between(0, 0.2) * ttl))
     const leaving = journal.now()
     await held.commit()
     const { token } = held

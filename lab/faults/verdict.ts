@@ -1,6 +1,6 @@
 /** The verdict on a run's history; violations that a driver does not rule out after certain faults are counted apart. */
 import { type Acquisition, check, type History, type Violation } from 'holdfast/verify'
-import { type Starvation, starvationIn } from './starvation.js'
+import { findStarvation, type Starvation } from './starvation.js'
 import type { Fault, Store } from './store.js'
 
 export interface ExcusedViolation {
@@ -40,32 +40,32 @@ interface Span {
 }
 
 /** How long after a fault order may be violated, in ms: an affected worker comes back in its own time. */
-const aftermath = 1_000
+const excuseWindow = 1_000
 
-export function judgeRun(
+export function evaluateRun(
   whole: History,
   faults: readonly Fault[],
   store: Pick<Store, 'settles' | 'check'>,
   complaints: readonly string[],
 ): Verdict {
-  const starvation = starvationIn(whole)
+  const starvation = findStarvation(whole)
   const { history } = starvation
-  const spans = spansOf(history)
+  const spans = faultSpans(history)
   const violations: Violation[] = []
   const excused: ExcusedViolation[] = []
   for (const violation of check(history, { liveness: { within: store.settles }, ...store.check })) {
     if (violation.rule === 'fifo' && violation.parties.some((one) => touched(one, spans, history.end)))
       continue
-    const excuse = excuseFor(violation, spans, faults) ?? lateForMachine(violation, starvation, store)
+    const excuse = excuseFor(violation, spans, faults) ?? isMachineStall(violation, starvation, store)
     if (excuse === undefined) violations.push(violation)
     else excused.push({ violation, ...excuse })
   }
-  const counts = { ...countsOf(history), starved: Math.round(starvation.within(0, history.end)) }
+  const counts = { ...countEvents(history), starved: Math.round(starvation.within(0, history.end)) }
   return { violations, excused, complaints, counts }
 }
 
 /** A wait that would have kept to the bound without what the machine did. One that never ended has no excuse. */
-function lateForMachine(
+function isMachineStall(
   { rule, parties: [one] }: Violation,
   { history, within }: Starvation,
   { settles }: Pick<Store, 'settles'>,
@@ -87,7 +87,7 @@ function touched(one: Acquisition, spans: readonly Span[], end: number): boolean
   const ended = one.granted ?? one.failed ?? one.died ?? end
   const concerns = (span: Span) => span.target === undefined || span.target === one.pid
   return spans.some(
-    (span) => concerns(span) && span.from <= ended && span.to + aftermath * 1e6 >= one.invoked,
+    (span) => concerns(span) && span.from <= ended && span.to + excuseWindow * 1e6 >= one.invoked,
   )
 }
 
@@ -116,7 +116,7 @@ function excuseFor(violation: Violation, spans: readonly Span[], faults: readonl
   return undefined
 }
 
-function spansOf(history: History): Span[] {
+function faultSpans(history: History): Span[] {
   const open = new Map<string, Span & { to: number }>()
   for (const { op, phase, kind = '', attempt = '', target, t } of history.events) {
     if (op !== 'fault') continue
@@ -127,7 +127,7 @@ function spansOf(history: History): Span[] {
   return [...open.values()]
 }
 
-function countsOf(history: History): Omit<Counts, 'starved'> {
+function countEvents(history: History): Omit<Counts, 'starved'> {
   const { acquisitions, events } = history
   const refused: Record<string, number> = {}
   for (const { failed, events } of acquisitions) {

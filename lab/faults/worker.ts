@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import { createLocks, type Lease, type Locks } from 'holdfast'
 import { getAttempt, type Recorder, recorder, recordLocks } from 'holdfast/verify'
 import { type Chance, chance } from './chance.js'
-import { crowd, force } from './crowd.js'
+import { burst, forceReleaseAny } from './crowd.js'
 import { watchStarvation } from './starvation.js'
 import type { LabDriver } from './store.js'
-import { lockOf, take, termOf } from './take.js'
+import { acquireRandomly, createLock, randomTerm } from './take.js'
 import { transactions } from './transactions.js'
 import {
   type GuardAnswer,
@@ -38,7 +38,7 @@ const answers = new Map<number, (answer: GuardAnswer) => void>()
 const realNow = Date.now
 Date.now = () => realNow() + wallJump
 
-const tell = (told: WorkerReport) => process.send?.(told)
+const send = (told: WorkerReport) => process.send?.(told)
 process.on('disconnect', () => process.exit(0))
 process.on('message', (order: Order) => {
   if (order.do === 'stop') stopping = true
@@ -60,14 +60,14 @@ function askGuard(ask: GuardAsk): Promise<GuardAnswer> {
   const id = ++asked
   return new Promise((resolve) => {
     answers.set(id, resolve)
-    tell({ is: 'guard', id, ...ask })
+    send({ is: 'guard', id, ...ask })
   })
 }
 
 for (let n = 0; n < task.clients; n++) clients.push(await makeClient(n))
 const machine = recorder(join(task.folder, `${process.pid}-machine-${task.seed}.jsonl`), { label: 'machine' })
 const unwatch = watchStarvation(machine)
-tell({ is: 'ready' })
+send({ is: 'ready' })
 await Promise.all(clients.map(({ work }) => work()))
 unwatch()
 machine.close()
@@ -76,7 +76,7 @@ process.disconnect()
 
 async function makeClient(n: number) {
   const client = await lab.client(task.place)
-  const dice = chance(task.seed * 1000 + n)
+  const random = chance(task.seed * 1000 + n)
   const path = join(task.folder, `${process.pid}-${n}-${task.seed}.jsonl`)
   const journal = recorder(path, { label: task.clients > 1 ? `client-${n}` : 'worker' })
   const locks = recordLocks(createLocks(client.driver, { ttl: task.ttl, wait: 4 * task.ttl }), journal)
@@ -84,8 +84,8 @@ async function makeClient(n: number) {
   leastTerm = locks.driver.traits.minTtl
   const slow = subjects.filter((one) => one.slow)
   const quick = subjects.filter((one) => !one.slow)
-  const lane = async (from: readonly Subject[], dice: Chance) => {
-    while (!stopping) await once(locks, journal, dice.pick(from), subjects, dice)
+  const lane = async (from: readonly Subject[], random: Chance) => {
+    while (!stopping) await once(locks, journal, random.pick(from), subjects, random)
   }
   const besides = new Set<Promise<void>>()
   const beside = (work: Promise<void>) => {
@@ -96,14 +96,14 @@ async function makeClient(n: number) {
   return {
     strain: (ms: number) => client.strain?.(ms),
     crowd: (order: OrderOf<'crowd'>) =>
-      crowd(locks, subjects, task.ttl, order, dice.fork()).map((one) => beside(one.catch(expected))),
-    force: (choice: number) => beside(force(locks, subjects, choice).catch(expected)),
+      burst(locks, subjects, task.ttl, order, random.fork()).map((one) => beside(one.catch(expected))),
+    force: (choice: number) => beside(forceReleaseAny(locks, subjects, choice).catch(expected)),
     work: async () => {
       const lanes = Array.from({ length: task.lanes }, (_, i) =>
-        lane(i === task.lanes - 1 && slow.length > 0 ? slow : quick, dice.fork()),
+        lane(i === task.lanes - 1 && slow.length > 0 ? slow : quick, random.fork()),
       )
       if (client.transaction !== undefined)
-        lanes.push(transactions(client, journal, subjects, task.ttl, dice.fork(), () => stopping))
+        lanes.push(transactions(client, journal, subjects, task.ttl, random.fork(), () => stopping))
       await Promise.all(lanes)
       await Promise.all(besides)
     },
@@ -125,7 +125,7 @@ async function makeClient(n: number) {
 /** Reports in hundreds. */
 function count(): void {
   counted++
-  if (counted % 100 === 0) tell({ is: 'asked', more: 100 })
+  if (counted % 100 === 0) send({ is: 'asked', more: 100 })
 }
 
 async function once(
@@ -133,27 +133,27 @@ async function once(
   journal: Recorder,
   subject: Subject,
   subjects: readonly Subject[],
-  dice: Chance,
+  random: Chance,
 ): Promise<void> {
   const parts = subjects.filter(({ name }) => subject.of?.includes(name))
   const lock =
     parts.length > 0
-      ? locks.all(parts.map((part) => lockOf(locks, part, dice)))
-      : lockOf(locks, subject, dice)
+      ? locks.all(parts.map((part) => createLock(locks, part, random)))
+      : createLock(locks, subject, random)
   count()
-  const lease = await take(lock, subject, dice, task.ttl).catch(expected)
-  if (lease === undefined) return pause(dice.between(0, 4))
-  await section(journal, subject, lease, dice)
+  const lease = await acquireRandomly(lock, subject, random, task.ttl).catch(expected)
+  if (lease === undefined) return pause(random.between(0, 4))
+  await section(journal, subject, lease, random)
   await lease.release()
-  if (dice.next() < 0.2 && !task.brisk) await pause(dice.between(0, 2))
+  if (random.next() < 0.2 && !task.brisk) await pause(random.between(0, 2))
 }
 
-async function section(journal: Recorder, subject: Subject, lease: Lease, dice: Chance): Promise<void> {
-  const counts = subject.guarded === true && dice.next() < 0.3
-  if (!counts) return dwell(subject, lease, dice)
+async function section(journal: Recorder, subject: Subject, lease: Lease, random: Chance): Promise<void> {
+  const counts = subject.guarded === true && random.next() < 0.3
+  if (!counts) return holdFor(subject, lease, random)
   const about = { name: subject.name, attempt: getAttempt(lease), token: lease.token }
   const read = await access({ ...about, op: 'read', value: 0 })
-  await dwell(subject, lease, dice)
+  await holdFor(subject, lease, random)
   if (read.ok) await access({ ...about, op: 'write', value: read.value + 1 })
 
   async function access(ask: GuardAsk & { attempt: string }): Promise<GuardAnswer> {
@@ -169,19 +169,19 @@ async function section(journal: Recorder, subject: Subject, lease: Lease, dice: 
   }
 }
 
-async function dwell({ slow }: Subject, lease: Lease, dice: Chance): Promise<void> {
-  const way = dice.next()
+async function holdFor({ slow }: Subject, lease: Lease, random: Chance): Promise<void> {
+  const way = random.next()
   if (!slow) {
     // Now and then the event loop must turn, or nothing else in this process runs.
     if (task.brisk && way < 0.9) return
     if (task.brisk) return new Promise((resolve) => setImmediate(resolve))
-    if (way < 0.25) await pause(dice.between(0, 5))
+    if (way < 0.25) await pause(random.between(0, 5))
     else await new Promise(setImmediate)
     return
   }
-  const ms = way < 0.3 ? dice.between(0.5, 2) * task.ttl : dice.between(0, 0.2) * task.ttl
+  const ms = way < 0.3 ? random.between(0.5, 2) * task.ttl : random.between(0, 0.2) * task.ttl
   await pause(ms / 3)
-  if (dice.next() < 0.5) await lease.extend(termOf(dice, task.ttl, leastTerm)).catch(expected)
+  if (random.next() < 0.5) await lease.extend(randomTerm(random, task.ttl, leastTerm)).catch(expected)
   await pause((2 * ms) / 3)
   while (!stopping && performance.now() < staysUntil) await pause(50)
 }

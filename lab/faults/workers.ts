@@ -61,9 +61,9 @@ export function startWorkers(
       stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
     })
     const member: Member = { child, ready: false, leaving: false }
-    let said = ''
+    let output = ''
     child.stderr?.on('data', (chunk) => {
-      said = (said + chunk).slice(-2000)
+      output = (output + chunk).slice(-2000)
     })
     child.on('message', (told: WorkerReport) => {
       if (told.is === 'ready') member.ready = true
@@ -75,8 +75,8 @@ export function startWorkers(
       if (code === 0 && (ending || member.leaving)) return
       // The worker crashed: nobody claims what it held any more. A worker that ended normally is judged by what it wrote.
       journal.fault('kill', child.pid)()
-      if (code === 0) complaints.push(`worker ${n} ended too early: ${said}`)
-      else complaints.push(`worker ${n} ended with ${code ?? signal}: ${said}`)
+      if (code === 0) complaints.push(`worker ${n} ended too early: ${output}`)
+      else complaints.push(`worker ${n} ended with ${code ?? signal}: ${output}`)
     })
     return member
   }

@@ -26,14 +26,14 @@ export function openZookeeper(ports: readonly number[]): Client {
  * docs/drivers/zookeeper.md: a dead holder is gone after its session and a tick, or a server is found again after two fifths of the session
  * and an eighth for each other one. Then the waiters ahead have their sections, of at most two ttls each, one after another.
  */
-export function settlesOf(servers: number, ttl: number, workers: number): number {
+export function settleTime(servers: number, ttl: number, workers: number): number {
   const found = sessionTimeout * (2 / 5 + (servers - 1) / 8)
   return sessionTimeout + tickTime + found + 1_000 + 2 * ttl * (workers - 1)
 }
 
 /** How much longer than its holder the store may keep a queue entry, in ms: an ensemble without a leader expires no session. */
-export const keeps: number = sessionTimeout + tickTime + 2_000
+export const retainedAfterDeath: number = sessionTimeout + tickTime + 2_000
 
-export async function versionOf(server: ZookeeperServer): Promise<string> {
+export async function readVersion(server: ZookeeperServer): Promise<string> {
   return /version: ([\d.]+)/.exec(await server.ask('srvr'))?.[1] ?? 'unknown'
 }

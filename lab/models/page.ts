@@ -25,25 +25,26 @@ const properties = [
 ]
 
 /** The file of a model. */
-export function fileOf(model: Model): string {
+export function modelFile(model: Model): string {
   return fileURLToPath(new URL(`../../../lab/models/${model}.pml`, import.meta.url))
 }
 
 /** What the head of a model says it asks for, in the words of the table. */
-export function propertiesOf(model: Model): string[] {
-  const [, list = ''] = /\n \* Properties\n([\s\S]*?)\n \*\n/.exec(readFileSync(fileOf(model), 'utf8')) ?? []
+export function listProperties(model: Model): string[] {
+  const [, list = ''] =
+    /\n \* Properties\n([\s\S]*?)\n \*\n/.exec(readFileSync(modelFile(model), 'utf8')) ?? []
   const named = [...list.matchAll(/^ \* {3}(no deadlock|[a-z_]+) /gm)].map(([, name = '']) => name)
   return named.map((name) => (name === 'no deadlock' ? 'deadlock' : name))
 }
 
 /** The list of mistakes at the head of a model: name, what is wrong, property; one or two lines each. */
-export function mistakesIn(model: Model): Mistake[] {
-  const text = readFileSync(fileOf(model), 'utf8')
+export function listMistakes(model: Model): Mistake[] {
+  const text = readFileSync(modelFile(model), 'utf8')
   const [, list = ''] = /must break the property named:\n([\s\S]*?)\n \*(?:\/|\n| \S)/.exec(text) ?? []
   const joined = list.replace(/\n \*\s{12,}/g, ' ')
   return joined.split('\n').map((line) => {
     const [, name = '', rest = ''] = /^ \*\s+([A-Z_]+(?:, [A-Z_]+)*)\s+(.*)$/.exec(line) ?? []
-    const at = Math.min(...properties.map((property) => positionOf(rest, property)))
+    const at = Math.min(...properties.map((property) => findPosition(rest, property)))
     return {
       name,
       what: rest.slice(0, at).replace(/\s+/g, ' ').trim(),
@@ -52,13 +53,13 @@ export function mistakesIn(model: Model): Mistake[] {
   })
 }
 
-function positionOf(text: string, part: string): number {
+function findPosition(text: string, part: string): number {
   const at = text.indexOf(part)
   return at < 0 ? text.length : at
 }
 
 /** The defines of a row that say what is wrong. */
-export function mistakeIn({ model, defines }: Row): string {
+export function findMistake({ model, defines }: Row): string {
   const first = model === 'redlock' ? defines.filter((define) => /^(AMNESIA|QUARANTINE)$/.test(define)) : []
   return first.length > 0 ? first.join(', ') : (defines[0] ?? '')
 }
@@ -73,7 +74,7 @@ export function tables(): { readonly holding: string; readonly mistakes: string 
     })
   const models = [...new Set(table.map(({ model }) => model))]
   const mistakes = models.flatMap((model) =>
-    mistakesIn(model).map(({ name, what, breaks }) => `| ${model} | \`${name}\` | ${what} | ${breaks} |`),
+    listMistakes(model).map(({ name, what, breaks }) => `| ${model} | \`${name}\` | ${what} | ${breaks} |`),
   )
   return {
     holding: [

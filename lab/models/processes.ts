@@ -46,16 +46,16 @@ export function run(
       ...(signal !== undefined && { signal }),
     })
     lower(child.pid)
-    let said = ''
+    let output = ''
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding('utf8').on('data', (text: string) => {
-        said += text
+        output += text
       })
     }
     child.on('error', (error) => reject(new Failure(`${program} cannot be started: ${error.message}`, false)))
     child.on('close', (code, signal) => {
-      if (code === 0) resolve(said)
-      else reject(new Failure(`${program} ended with ${signal ?? code}\n${said.trim()}`, child.killed))
+      if (code === 0) resolve(output)
+      else reject(new Failure(`${program} ended with ${signal ?? code}\n${output.trim()}`, child.killed))
     })
   })
 }

@@ -15,7 +15,7 @@ import { parseArgs } from 'node:util'
 import { tables } from './page.js'
 import { findTools } from './spin.js'
 import { type Effort, type Row, table } from './table.js'
-import { checkRow, inTurn, type Outcome, outcomeOf } from './verdict.js'
+import { checkRow, type Outcome, runInOrder, toOutcome } from './verdict.js'
 
 const efforts: readonly Effort[] = ['quick', 'full', 'soak']
 
@@ -81,10 +81,10 @@ async function main(): Promise<void> {
   const began = performance.now()
   let bad = 0
   let states = 0
-  await inTurn(
+  await runInOrder(
     rows,
     jobs,
-    (row) => outcomeOf(row, () => checkRow(row, { memory, time: 3_600_000, signal: stop.signal }, tools)),
+    (row) => toOutcome(row, () => checkRow(row, { memory, time: 3_600_000, signal: stop.signal }, tools)),
     (outcome) => {
       console.log(line(outcome))
       if (outcome.failure !== undefined) bad++

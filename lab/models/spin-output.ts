@@ -20,21 +20,21 @@ const endedEarly = [
 ]
 
 /** @param asks `safety` or the name of the formula that was asked for */
-export function verdictOf(said: string, asks: string): SpinOutput {
-  const states = Number(/^\s*([\d.e+]+) states, stored/m.exec(said)?.[1] ?? 0)
-  const megabytes = Number(/^\s*([\d.]+)\s+total actual memory usage/m.exec(said)?.[1] ?? 0)
-  const found = brokenIn(said, asks)
+export function parseVerdict(output: string, asks: string): SpinOutput {
+  const states = Number(/^\s*([\d.e+]+) states, stored/m.exec(output)?.[1] ?? 0)
+  const megabytes = Number(/^\s*([\d.]+)\s+total actual memory usage/m.exec(output)?.[1] ?? 0)
+  const found = findBroken(output, asks)
   if (found !== undefined) return { verdict: found, broken: true, states, megabytes }
-  const early = endedEarly.find((pattern) => pattern.test(said))
-  const whole = /errors: 0$/m.test(said) && states > 0
-  const verdict = early ? `unfinished: ${early.exec(said)?.[0]}` : whole ? 'holds' : 'unfinished: no result'
+  const early = endedEarly.find((pattern) => pattern.test(output))
+  const whole = /errors: 0$/m.test(output) && states > 0
+  const verdict = early ? `unfinished: ${early.exec(output)?.[0]}` : whole ? 'holds' : 'unfinished: no result'
   return { verdict, broken: false, states, megabytes }
 }
 
-function brokenIn(said: string, asks: string): string | undefined {
+function findBroken(output: string, asks: string): string | undefined {
   const error =
     /^pan:\d+: (assertion violated (.+?)|invalid end state|acceptance cycle|.+?) \(at depth -?\d+\)/m.exec(
-      said,
+      output,
     )
   if (error === null) return undefined
   const [, what = '', property] = error
@@ -44,7 +44,7 @@ function brokenIn(said: string, asks: string): string | undefined {
 }
 
 /** The events of a replay, each once, from the beginning to the error. */
-export function storyOf(replayed: string): string[] {
+export function parseTrail(replayed: string): string[] {
   const story: string[] = []
   for (const raw of replayed.split('\n')) {
     const line = raw.trim()

@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os'
 import { basename, delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Failure, run } from './processes.js'
-import { storyOf, verdictOf } from './spin-output.js'
+import { parseTrail, parseVerdict } from './spin-output.js'
 
 export interface Question {
   /** The file of the model. */
@@ -139,7 +139,7 @@ async function build(question: Question, bounds: Bounds, tools: Tools, folder: s
   if (states > 8_000_000) flags.push('-DCOLLAPSE')
   if (asks === 'safety') flags.push('-DSAFETY', '-DNOCLAIM', ...(shortest ? ['-DBFS'] : []))
   else flags.push('-DNFAIR=3', ...(shortest ? ['-DREACH'] : []))
-  const [compiler, ...effort] = buildersOf(tools, states)
+  const [compiler, ...effort] = buildCommand(tools, states)
   await run(compiler, [...effort, '-w', ...flags, '-o', 'pan', 'pan.c'], { folder, signal })
 }
 
@@ -147,7 +147,7 @@ async function build(question: Question, bounds: Bounds, tools: Tools, folder: s
  * The compiler and how hard it is to try, for a walk through so many states: it takes a second to build the program without
  * any effort, four to eleven with some, and a walk of a hundred thousand states takes half a second at most.
  */
-function buildersOf({ compiler, quick }: Tools, states: number): readonly [string, ...string[]] {
+function buildCommand({ compiler, quick }: Tools, states: number): readonly [string, ...string[]] {
   if (states >= 1_500_000) return [compiler, '-O2']
   return quick ?? [compiler, '-O0']
 }
@@ -158,11 +158,13 @@ async function walk({ asks, shortest }: Question, { time, signal }: Bounds, fold
   const options = ['-m20000', '-w20', '-n', `-Q${Math.ceil(time / 60_000) + 1}`]
   if (asks !== 'safety') options.push('-a', '-f', ...(shortest ? ['-i'] : []))
   const began = performance.now()
-  const said = await run(pan, options, { folder, timeout: time, signal }).catch((error: unknown) => {
+  const output = await run(pan, options, { folder, timeout: time, signal }).catch((error: unknown) => {
     if (!(error instanceof Failure)) throw error
     return error.late ? `pan: no end after ${time / 1000} s` : error.message
   })
-  const told = verdictOf(said, asks)
-  const story = told.broken ? storyOf(await run(pan, ['-w10', '-S'], { folder, signal }).catch(String)) : []
+  const told = parseVerdict(output, asks)
+  const story = told.broken
+    ? parseTrail(await run(pan, ['-w10', '-S'], { folder, signal }).catch(String))
+    : []
   return { ...told, seconds: (performance.now() - began) / 1000, story }
 }

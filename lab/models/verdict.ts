@@ -1,5 +1,5 @@
 /** A row of the table, walked through and compared with what must come out. */
-import { fileOf } from './page.js'
+import { modelFile } from './page.js'
 import { type Answer, type Bounds, check, type Tools } from './spin.js'
 import type { Row } from './table.js'
 
@@ -15,11 +15,11 @@ export interface Outcome {
 export async function checkRow(row: Row, bounds: Bounds, tools: Tools): Promise<Answer> {
   const { model, defines, asks, states, way } = row
   const answer = await check(
-    { file: fileOf(model), defines, asks, states, shortest: way === 'shortest' },
+    { file: modelFile(model), defines, asks, states, shortest: way === 'shortest' },
     bounds,
     tools,
   )
-  const failure = differenceIn(row, answer)
+  const failure = findDifference(row, answer)
   if (failure !== undefined) throw new Unexpected(failure, answer)
   return answer
 }
@@ -34,7 +34,7 @@ export class Unexpected extends Error {
   }
 }
 
-function differenceIn({ expected, states }: Row, answer: Answer): string | undefined {
+function findDifference({ expected, states }: Row, answer: Answer): string | undefined {
   if (answer.verdict !== expected) {
     const how = expected === 'holds' || answer.story.length === 0 ? [] : ['instead:', ...answer.story]
     return [
@@ -50,7 +50,7 @@ function differenceIn({ expected, states }: Row, answer: Answer): string | undef
 }
 
 /** Nothing is thrown: a run that failed is an outcome too. */
-export async function outcomeOf(row: Row, judged: () => Promise<Answer>): Promise<Outcome> {
+export async function toOutcome(row: Row, judged: () => Promise<Answer>): Promise<Outcome> {
   try {
     return { row, answer: await judged(), failure: undefined }
   } catch (error) {
@@ -60,7 +60,7 @@ export async function outcomeOf(row: Row, judged: () => Promise<Answer>): Promis
 }
 
 /** Works on `jobs` things at a time and tells of each in the order they were given. Begins nothing more once `signal` aborts. */
-export async function inTurn<T, R>(
+export async function runInOrder<T, R>(
   things: readonly T[],
   jobs: number,
   work: (thing: T) => Promise<R>,

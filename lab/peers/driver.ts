@@ -6,9 +6,9 @@ import { startRedis } from '../../test/support/servers/redis.js'
 import { openLinks } from '../faults/links.js'
 import { flush, harmlessFaults, labServer, restart } from '../faults/redis-servers.js'
 import { type Client, type LabDriver, lab as made } from '../faults/store.js'
-import { type Held, libraries, versionOf } from './libraries.js'
+import { type Held, libraries, packageVersion } from './libraries.js'
 
-interface Place {
+interface PeerPlace {
   readonly port: number
   readonly ttl: number
 }
@@ -18,12 +18,12 @@ const library = libraries[id]
 
 export const lab: LabDriver = made({
   about: `${id} over one Redis`,
-  client: (place) => open(place as Place),
+  client: (place) => open(place as PeerPlace),
   open: async ({ workers, ttl }) => {
     const server = await startRedis({ ...labServer, persistence: 'none' })
     const links = await openLinks(workers, [server.port])
     return {
-      place: (n): Place => ({ port: links.through(n, server.port), ttl }),
+      place: (n): PeerPlace => ({ port: links.through(n, server.port), ttl }),
       faults: [
         ...links.faults,
         ...harmlessFaults([server]),
@@ -32,7 +32,7 @@ export const lab: LabDriver = made({
       ],
       settles: 10_000,
       check: { falseBusy: false },
-      versions: { [server.flavour]: '7', [id]: versionOf(id) },
+      versions: { [server.flavour]: '7', [id]: packageVersion(id) },
       close: async () => {
         await links.close()
         await server.stop()
@@ -41,7 +41,7 @@ export const lab: LabDriver = made({
   },
 })
 
-async function open({ port, ttl }: Place): Promise<Client> {
+async function open({ port, ttl }: PeerPlace): Promise<Client> {
   if (library === undefined) throw new RangeError(`no library is called '${id}'`)
   const redis = new Redis(port, '127.0.0.1', {
     maxRetriesPerRequest: null,
@@ -60,7 +60,7 @@ function driverOver(attempt: (key: string) => Promise<Held | undefined>, env: En
       throw new BackendError(id, String(error))
     })
   let last = 0
-  const grantOf = (held: Held): Grant => {
+  const createGrant = (held: Held): Grant => {
     // None of them has a token: this one is the lab's own, so that its locks have something to show.
     last = Math.max(last + 1, Math.floor(performance.timeOrigin * 1000 + performance.now() * 1000))
     return {
@@ -84,7 +84,7 @@ function driverOver(attempt: (key: string) => Promise<Held | undefined>, env: En
     async acquire({ name }, wait) {
       for (;;) {
         const held = await telling(attempt(`peer:${name}`))
-        if (held !== undefined) return grantOf(held)
+        if (held !== undefined) return createGrant(held)
         if (wait.ended || wait.remaining() === 0) return undefined
         await new Promise((resolve) => setTimeout(resolve, 5 + 15 * env.random()))
         if (wait.ended) return undefined

@@ -78,7 +78,7 @@ interface Verrou {
 const byDate = 'until `expiration`, by the wall clock'
 
 /** @param gaveUp name of the error that means "not free" */
-async function unlessTaken<T>(attempt: Promise<T>, gaveUp: string): Promise<T | undefined> {
+async function orBusy<T>(attempt: Promise<T>, gaveUp: string): Promise<T | undefined> {
   return attempt.catch((error: Error) => {
     if (error.name !== gaveUp && error.constructor.name !== gaveUp) throw error
     return undefined
@@ -105,7 +105,7 @@ function redlock5(name: string, constructorOf: (module: never) => Redlock5): Lib
       const redlock = new (constructorOf((await loadPeer(name)) as never))([redis], { retryCount: 0 })
       redlock.on('error', () => undefined)
       return async (key) => {
-        const lock = await unlessTaken(redlock.acquire([key], ttl), 'ExecutionError')
+        const lock = await orBusy(redlock.acquire([key], ttl), 'ExecutionError')
         return lock && expiring(lock, ttl, (held) => held.release())
       }
     },
@@ -120,7 +120,7 @@ export const libraries: Readonly<Record<string, Library>> = {
       const { default: Redlock } = (await loadPeer('redlock4')) as { default: Redlock4 }
       const redlock = new Redlock([redis], { retryCount: 0 })
       return async (key) => {
-        const lock = await unlessTaken(redlock.lock(key, ttl), 'LockError')
+        const lock = await orBusy(redlock.lock(key, ttl), 'LockError')
         return lock && expiring(lock, ttl, (held) => held.unlock())
       }
     },
@@ -147,7 +147,7 @@ export const libraries: Readonly<Record<string, Library>> = {
       const adapter = new IoredisAdapter(redis)
       return async (key) => {
         const lock = createLock({ adapter, key, ttl, retryAttempts: 0 })
-        const handle = await unlessTaken(lock.acquire(), 'LockAcquisitionError')
+        const handle = await orBusy(lock.acquire(), 'LockAcquisitionError')
         if (handle === undefined) return undefined
         let from = handle.acquiredAt
         return {
@@ -183,7 +183,7 @@ export const libraries: Readonly<Record<string, Library>> = {
   },
 }
 
-export function versionOf(name: string): string {
+export function packageVersion(name: string): string {
   const library = libraries[name]
   return library === undefined ? '' : peerVersion(library.package)
 }

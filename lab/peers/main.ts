@@ -23,7 +23,7 @@ const { values, positionals: words } = parseArgs({
 })
 
 const ours = 'holdfast/redis'
-const moduleOf = (name: string): string =>
+const modulePath = (name: string): string =>
   name === ours
     ? new URL('../faults/drivers/redis.js', import.meta.url).href
     : `${new URL('./driver.js', import.meta.url).href}?${name}`
@@ -40,12 +40,12 @@ async function main(): Promise<void> {
     )
   installPeers()
   for (const name of chosen) {
-    const result = await runLab({ name, module: moduleOf(name), rate: 4, ...numbers })
-    console.log(told(result, libraries[name]?.believes))
+    const result = await runLab({ name, module: modulePath(name), rate: 4, ...numbers })
+    console.log(describeResult(result, libraries[name]?.believes))
   }
 }
 
-function told(result: RunResult, believes = 'until its deadline'): string {
+function describeResult(result: RunResult, believes = 'until its deadline'): string {
   const { name, versions, seed, faults, counts, violations, excused, complaints } = result
   const of = (rule: string) =>
     [...violations, ...excused.map(({ violation }) => violation)].filter((one) => one.rule === rule).length

@@ -2,7 +2,7 @@
 
 import { recorderTo, type SentEntry } from './history.js'
 import { holdfastRedis, holdfastRedlock } from './holdfast-locks.js'
-import { patience } from './lock.js'
+import { sceneTimeout } from './lock.js'
 import { plainLocks } from './naive-redis-locks.js'
 import { connect, type Part } from './redis-scene.js'
 
@@ -21,7 +21,7 @@ const recorder = recorderTo(`child ${process.pid}`, (t, { until, ...entry }) => 
 })
 const lock = way.open(clients, recorder)
 
-const held = await lock.take('order:7', ttl, patience)
+const held = await lock.take('order:7', ttl, sceneTimeout)
 if (held === undefined) throw new Error('the lock was not to be had')
 if (role === 'pause') {
   if (!held.isHeld) throw new Error('the lease was over before the work began')

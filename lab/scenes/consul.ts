@@ -2,8 +2,8 @@
 import type { ConsulServer } from '../../test/support/servers/consul.js'
 import { until } from '../../test/support/until.js'
 import { holdfastConsul, holdfastLockDelay } from './holdfast-shared.js'
-import { patience, resource } from './lock.js'
-import { lockOf, naiveSessionLock } from './naive-consul-locks.js'
+import { resource, sceneTimeout } from './lock.js'
+import { lockPath, naiveSessionLock } from './naive-consul-locks.js'
 import { first, onShared, type Scene } from './scene.js'
 import { elapsed, order } from './scene-context.js'
 
@@ -11,7 +11,7 @@ const store = 'consul'
 
 /** As an operator does it, or a health check that fails. */
 async function endSession(server: ConsulServer, room: string): Promise<void> {
-  const [lock] = (await server.ask('GET', `/v1/kv/${lockOf(room, order)}`)) as [{ Session?: string }]
+  const [lock] = (await server.ask('GET', `/v1/kv/${lockPath(room, order)}`)) as [{ Session?: string }]
   await server.ask('PUT', `/v1/session/destroy/${lock.Session}`)
 }
 
@@ -43,7 +43,7 @@ export const lockDelay: Scene = onShared({
     history.fault('its session is ended', a.pid)
     await endSession(server, prefix)
     const follows = async () => {
-      const next = await until(() => b.lock.take(order, 10_000, patience), { within: patience })
+      const next = await until(() => b.lock.take(order, 10_000, sceneTimeout), { within: sceneTimeout })
       await write(b, 'newer')
       return next
     }
@@ -81,7 +81,7 @@ export const sessionEnded: Scene = onShared({
     const held = await first(a, 3_000)
     history.fault('its session is ended', a.pid)
     await endSession(server, prefix)
-    const next = await until(() => b.lock.take(order, 10_000, patience), { within: patience })
+    const next = await until(() => b.lock.take(order, 10_000, sceneTimeout), { within: sceneTimeout })
     await way.write(b.at, 'newer', next)
     const late = await way.write(a.at, 'older', held)
     // A renewal is due every second.

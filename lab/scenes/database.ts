@@ -2,7 +2,7 @@
 import type { Locks } from 'holdfast'
 import type { ModeKind } from 'holdfast/verify'
 import { createPool, type Pool } from 'mysql2/promise'
-import { type Held, patience } from './lock.js'
+import { type Held, sceneTimeout } from './lock.js'
 import { type Release, recordedLock } from './recorded-lock.js'
 import { order, type SceneContext } from './scene-context.js'
 
@@ -23,23 +23,23 @@ export async function mariadb(place: SceneContext): Promise<Pool> {
 
 type Used = Pick<Locks, 'mutex' | 'inspect'>
 
-export function locksOf(place: SceneContext, locks: Used & Pick<Locks, 'close'>): Used {
+export function ownLocks(place: SceneContext, locks: Used & Pick<Locks, 'close'>): Used {
   place.keep(() => locks.close())
   return locks
 }
 
 /** Somebody's visit, as written down: takes, and gives back when released. */
-export function visit(
+export function acquireAs(
   place: SceneContext,
   who: string,
   take: () => Promise<Release | undefined>,
   mode: ModeKind = 'exclusive',
 ): Promise<Held | undefined> {
   const recorder = place.history.recorder(who, who.charCodeAt(0))
-  return recordedLock(recorder, { name: order, wait: patience, mode }, take)
+  return recordedLock(recorder, { name: order, wait: sceneTimeout, mode }, take)
 }
 
 export async function underLock(locks: Pick<Locks, 'mutex'>, name: string): Promise<Release> {
-  const lease = await locks.mutex(name).acquire({ wait: patience })
+  const lease = await locks.mutex(name).acquire({ wait: sceneTimeout })
   return () => lease.release()
 }

@@ -2,7 +2,7 @@
 import type { EtcdServer } from '../../test/support/servers/etcd.js'
 import { until } from '../../test/support/until.js'
 import { electionEtcd, holdfastEtcd } from './holdfast-shared.js'
-import { patience } from './lock.js'
+import { sceneTimeout } from './lock.js'
 import { everyPlace, naiveQueueEtcd } from './naive-etcd-locks.js'
 import { believedBy, first, onShared, type Scene } from './scene.js'
 import { elapsed, order } from './scene-context.js'
@@ -21,9 +21,9 @@ async function line(server: EtcdServer, room: string): Promise<readonly PlaceKey
 }
 
 /** Before the scene goes on, so many have to stand there. */
-async function stand(server: EtcdServer, room: string, many: number): Promise<void> {
+async function waitForEntries(server: EtcdServer, room: string, many: number): Promise<void> {
   const there = async () => (await line(server, room)).length === many
-  await until(there, { within: patience, what: `${many} in line` })
+  await until(there, { within: sceneTimeout, what: `${many} in line` })
 }
 
 export const deadLeader: Scene = onShared({
@@ -37,11 +37,11 @@ export const deadLeader: Scene = onShared({
   naive: naiveQueueEtcd,
   holdfast: electionEtcd,
   server: ({ servers }) => servers.etcd(),
-  async run(company) {
-    const [a, b] = [await company.member('A'), await company.member('B')]
+  async run(competitors) {
+    const [a, b] = [await competitors.member('A'), await competitors.member('B')]
     const held = await first(a, ttl)
-    const asked = b.lock.take(order, ttl, patience)
-    company.place.history.fault('cut off', a.pid)
+    const asked = b.lock.take(order, ttl, sceneTimeout)
+    competitors.place.history.fault('cut off', a.pid)
     a.cable.blackHole()
     return believedBy(held, await asked)
   },
@@ -67,14 +67,14 @@ export const endedInLine: Scene = onShared({
     let [inside, most] = [1, 1]
     for (const [many, { lock }] of [b, c].entries()) {
       const visit = async () => {
-        const next = await lock.take(order, many === 0 ? ttl : 10_000, patience)
+        const next = await lock.take(order, many === 0 ? ttl : 10_000, sceneTimeout)
         most = Math.max(most, ++inside)
         await elapsed(1_000)
         inside--
         await next?.release()
       }
       takes.push(visit())
-      await stand(server, place.prefix, many + 2)
+      await waitForEntries(server, place.prefix, many + 2)
     }
     place.history.fault('the lease ends', b.pid)
     const second = (await line(server, place.prefix))[1]

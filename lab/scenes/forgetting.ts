@@ -3,7 +3,7 @@ import { startProxy } from '../../test/support/proxy.js'
 import { startRedis } from '../../test/support/servers/redis.js'
 import { until } from '../../test/support/until.js'
 import { holdfastRedisShort, holdfastRedlock } from './holdfast-locks.js'
-import { longestTtl, patience } from './lock.js'
+import { maxTtl, sceneTimeout } from './lock.js'
 import { naiveMajority, setNxCompare } from './naive-redis-locks.js'
 import { answering } from './redis-scene.js'
 import { first, type RedisScene, secondHolder } from './scene.js'
@@ -20,7 +20,7 @@ export const restart: RedisScene = {
   servers: 1,
   async run(stage) {
     const [a, b] = [await stage.player('A'), await stage.player('B')]
-    const held = await first(a, longestTtl)
+    const held = await first(a, maxTtl)
     const back = stage.history.fault('restart, empty')
     await stage.server.kill9()
     await stage.server.restart({ keepData: false })
@@ -56,9 +56,9 @@ export const failOver: RedisScene = {
     const synced = async () =>
       String(await replica.cli('INFO', 'replication')).includes('master_link_status:up') &&
       (await offset(replica)) === (await offset(server))
-    await until(synced, { within: patience })
+    await until(synced, { within: sceneTimeout })
     line.blackHole()
-    const held = await first(a, longestTtl)
+    const held = await first(a, maxTtl)
     history.fault('fail-over')
     await server.kill9()
     await replica.cli('REPLICAOF', 'NO', 'ONE')
@@ -84,7 +84,7 @@ export const forgetfulServer: RedisScene = {
   async run(stage) {
     const [a, b] = [await stage.player('A'), await stage.player('B')]
     a.cables[2]?.blackHole()
-    const held = await first(a, longestTtl)
+    const held = await first(a, maxTtl)
     const back = stage.history.fault('server 2 restarts, empty')
     const [, forgetful] = stage.servers
     await forgetful?.kill9()

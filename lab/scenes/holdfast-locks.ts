@@ -5,8 +5,8 @@ import { redis } from 'holdfast/redis'
 import { redlock } from 'holdfast/redlock'
 import { type Recorder, recordLocks } from 'holdfast/verify'
 import type { Redis } from 'ioredis'
-import { type HoldfastLocks, mutexOf } from './holdfast-shared.js'
-import { longestTtl, type OnceLock, resource, type Way } from './lock.js'
+import { type HoldfastLocks, toMutex } from './holdfast-shared.js'
+import { maxTtl, type OnceLock, resource, type Way } from './lock.js'
 
 /** Redlock has none. */
 type Once = Locks['once']
@@ -39,18 +39,18 @@ export const holdfastRedis: Way = holdfast('holdfast/redis', ([client], recorder
 })
 /** Where a server forgets: what it may have forgotten is to run out while somebody watches. */
 export const holdfastRedisShort: Way = holdfast('holdfast/redis', ([client], recorder) => {
-  const locks = createLocks(redis({ client: client as Redis, maxTtl: longestTtl }), { ttl: longestTtl })
+  const locks = createLocks(redis({ client: client as Redis, maxTtl: maxTtl }), { ttl: maxTtl })
   return [recordLocks(locks, recorder), locks.once]
 })
 export const holdfastRedlock: Way = holdfast('holdfast/redlock', (clients, recorder) => {
   // By default a round takes at most half a second; on a busy machine the scene is to be about its fault alone.
-  const locks = createLocks(redlock({ clients, maxTtl: longestTtl, commandTimeout: 3_000 }))
+  const locks = createLocks(redlock({ clients, maxTtl: maxTtl, commandTimeout: 3_000 }))
   return [recordLocks(locks, recorder)]
 })
 
 function ours(locks: HoldfastLocks, once: Once | undefined, recorder: Recorder): OnceLock {
   return {
-    ...mutexOf(locks),
+    ...toMutex(locks),
     async once(name, work) {
       if (once === undefined) throw new Error('this lock has no once')
       const about = { name, attempt: `${recorder.client}:once` }

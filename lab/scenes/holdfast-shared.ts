@@ -5,22 +5,22 @@ import { etcd } from 'holdfast/etcd'
 import { guardedConsulTxn, StaleTokenError } from 'holdfast/guard'
 import { type Recorder, recordLocks } from 'holdfast/verify'
 import { type ZookeeperOptions, zookeeper } from 'holdfast/zookeeper'
-import { type At, type Held, type Lock, longestTtl, resource, type SharedWay } from './lock.js'
+import { type At, type Held, type Lock, maxTtl, resource, type SharedWay } from './lock.js'
 import type { ConsulWay } from './naive-consul-locks.js'
 
 export type HoldfastLocks = Pick<Locks, 'mutex' | 'close'>
 
-export function mutexOf(locks: HoldfastLocks): Lock {
+export function toMutex(locks: HoldfastLocks): Lock {
   return {
     async take(name, ttl, wait) {
       if (wait === 0) return locks.mutex(name).tryAcquire({ ttl })
-      return inTime(locks.mutex(name).acquire({ ttl, wait }))
+      return orTimeout(locks.mutex(name).acquire({ ttl, wait }))
     },
     close: () => locks.close(),
   }
 }
 
-function inTime<H>(asked: Promise<H>): Promise<H | undefined> {
+function orTimeout<H>(asked: Promise<H>): Promise<H | undefined> {
   return asked.catch((error: unknown) => {
     if (!(error instanceof AcquireTimeoutError)) throw error
     return undefined
@@ -30,28 +30,28 @@ function inTime<H>(asked: Promise<H>): Promise<H | undefined> {
 function holdfast(title: string, driver: (at: At) => DriverFactory): SharedWay {
   return {
     title,
-    open: (at, recorder) => mutexOf(recordLocks(createLocks(driver(at)), recorder)),
+    open: (at, recorder) => toMutex(recordLocks(createLocks(driver(at)), recorder)),
   }
 }
 
 /** The servers of the lab tick every 500 ms. */
-const zookeeperOf = (at: At, more: Partial<ZookeeperOptions> = {}): DriverFactory =>
+const createZookeeper = (at: At, more: Partial<ZookeeperOptions> = {}): DriverFactory =>
   zookeeper({
     servers: at.address,
     chroot: `/${at.room}`,
-    sessionTimeout: at.session ?? longestTtl,
+    sessionTimeout: at.session ?? maxTtl,
     tickTime: 500,
     ...more,
   } as ZookeeperOptions)
 
-export const holdfastZookeeper: SharedWay = holdfast('holdfast/zookeeper', (at) => zookeeperOf(at))
+export const holdfastZookeeper: SharedWay = holdfast('holdfast/zookeeper', (at) => createZookeeper(at))
 export const simpleZookeeper: SharedWay = holdfast('one node that all watch', (at) =>
-  zookeeperOf(at, { strategy: 'simple' }),
+  createZookeeper(at, { strategy: 'simple' }),
 )
 
-const etcdOf = ({ address, room }: At): DriverFactory => etcd({ endpoints: address, prefix: `${room}/` })
+const createEtcd = ({ address, room }: At): DriverFactory => etcd({ endpoints: address, prefix: `${room}/` })
 
-export const holdfastEtcd: SharedWay = holdfast('holdfast/etcd', etcdOf)
+export const holdfastEtcd: SharedWay = holdfast('holdfast/etcd', createEtcd)
 
 /** Whoever is elected holds the lock of the election. */
 export const electionEtcd: SharedWay = {
@@ -78,7 +78,7 @@ async function campaign(
 ): Promise<Held | undefined> {
   const about = { name, attempt: `${recorder.client}:term:${name}` }
   recorder.write({ ...about, op: 'acquire', phase: 'invoke', mode: 'exclusive', wait })
-  const term = await inTime(locks.election(name).campaign(recorder.client, { ttl, wait }))
+  const term = await orTimeout(locks.election(name).campaign(recorder.client, { ttl, wait }))
   if (term === undefined) {
     recorder.write({ ...about, op: 'acquire', phase: 'fail', kind: 'busy' })
     return undefined

@@ -46,7 +46,7 @@ export interface SharedWay {
 }
 
 /** Longest ttl of any scene: a server that has forgotten grants nothing for so long. */
-export const longestTtl = 3_000
+export const maxTtl = 3_000
 export const resource = 'resource'
 /** Long enough for any machine, however busy: nothing that should happen takes so long. */
-export const patience = 20_000
+export const sceneTimeout = 20_000

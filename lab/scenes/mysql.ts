@@ -3,8 +3,8 @@ import { createLocks } from 'holdfast'
 import { mysql } from 'holdfast/mysql'
 import type { Pool, PoolConnection } from 'mysql2/promise'
 import { until } from '../../test/support/until.js'
-import { locksOf, mariadb, underLock, visit } from './database.js'
-import { patience } from './lock.js'
+import { acquireAs, mariadb, ownLocks, underLock } from './database.js'
+import { sceneTimeout } from './lock.js'
 import type { Release } from './recorded-lock.js'
 import type { Outcome, Scene, Side } from './scene.js'
 import { elapsed, order, type SceneContext } from './scene-context.js'
@@ -42,8 +42,8 @@ function twoTickets(
       await pool.query(`insert into tickets values (1, 'A-1'), (2, 'B-2'), (3, 'C-3')`)
       const lock = lockOver(place, pool)
       // Two tickets: they do not exclude each other.
-      const a = await visit(place, 'A', () => lock('A-1'), 'shared')
-      const b = await visit(place, 'B', () => lock('B-2'), 'shared').catch(
+      const a = await acquireAs(place, 'A', () => lock('A-1'), 'shared')
+      const b = await acquireAs(place, 'B', () => lock('B-2'), 'shared').catch(
         ({ code }: { code: string }) => code,
       )
       await elapsed(300)
@@ -74,7 +74,7 @@ export const noIndex: Scene = {
       }),
   ),
   holdfast: twoTickets('holdfast/mysql', (place, pool) => {
-    const locks = locksOf(place, createLocks(mysql({ pool })))
+    const locks = ownLocks(place, createLocks(mysql({ pool })))
     return (code) => underLock(locks, `ticket:${code}`)
   }),
 }
@@ -84,15 +84,15 @@ async function threeInserts(
   take: (who: Names) => Promise<Release>,
   waiting: () => Promise<number>,
 ): Promise<Outcome> {
-  const a = await visit(place, 'A', () => take('A'))
+  const a = await acquireAs(place, 'A', () => take('A'))
   const others = (['B', 'C'] as const).map(async (who) => {
-    const held = await visit(place, who, () => take(who))
+    const held = await acquireAs(place, who, () => take(who))
     await elapsed(200)
     await held?.release()
   })
   const ended = Promise.allSettled(others)
   // InnoDB brings its list of transactions up to date only if nobody has read it for 100 ms.
-  await until(async () => (await waiting()) === 2, { within: patience, every: 150 })
+  await until(async () => (await waiting()) === 2, { within: sceneTimeout, every: 150 })
   await a?.release()
   const broken = (await ended).flatMap((one) => (one.status === 'rejected' ? [one.reason.code] : []))
   return broken.length > 0
@@ -143,7 +143,7 @@ export const duplicateInsert: Scene = {
     async play(place) {
       const pool = await mariadb(place)
       // Each as if it were a process of its own: in one process they would not even ask the database.
-      const own = () => locksOf(place, createLocks(mysql({ pool })))
+      const own = () => ownLocks(place, createLocks(mysql({ pool })))
       const locks = { A: own(), B: own(), C: own() }
       const waiting = async () => (await locks.A.inspect(order)).waiters.length
       return threeInserts(place, (who) => underLock(locks[who], order), waiting)

@@ -1,5 +1,5 @@
 /** The lock of Consul's guide, written down without what goes wrong in mind: a session, a key, and a blocking query. */
-import { type At, type Held, patience, resource, type SharedWay } from './lock.js'
+import { type At, type Held, resource, type SharedWay, sceneTimeout } from './lock.js'
 import { Limits, recordedLock } from './recorded-lock.js'
 
 export interface ConsulWay extends SharedWay {
@@ -7,7 +7,7 @@ export interface ConsulWay extends SharedWay {
 }
 
 /** How long a query waits for news at most; Consul's default is five minutes. */
-const longestQuery = 60
+const maxQuery = 60
 
 export const naiveSessionLock: ConsulWay = {
   title: 'a session and a key by hand',
@@ -21,7 +21,7 @@ export const naiveSessionLock: ConsulWay = {
           const created = await ask(at, 'PUT', '/v1/session/create', { body: JSON.stringify(session) })
           const { ID } = JSON.parse(created.text) as { ID: string }
           const stop = limits.beat(ttl / 3, () => ask(at, 'PUT', `/v1/session/renew/${ID}`))
-          const key = lockOf(at.room, name)
+          const key = lockPath(at.room, name)
           const take = async () =>
             (await ask(at, 'PUT', `/v1/kv/${key}?acquire=${ID}`)).text.trim() === 'true'
           while (!(await take())) {
@@ -43,7 +43,7 @@ export const naiveSessionLock: ConsulWay = {
 }
 
 /** Where both kinds of locks have their key. */
-export function lockOf(room: string, name: string): string {
+export function lockPath(room: string, name: string): string {
   return `${room}/${encodeURIComponent(name)}/.lock`
 }
 
@@ -51,7 +51,7 @@ export function lockOf(room: string, name: string): string {
 async function news(at: At, key: string, signal: AbortSignal): Promise<boolean> {
   try {
     const { index } = await ask(at, 'GET', `/v1/kv/${key}`, { signal })
-    await ask(at, 'GET', `/v1/kv/${key}?index=${index}&wait=${longestQuery}s`, { signal })
+    await ask(at, 'GET', `/v1/kv/${key}?index=${index}&wait=${maxQuery}s`, { signal })
     return true
   } catch (error) {
     if (signal.aborted) return false
@@ -68,7 +68,7 @@ async function ask(
   { address }: At,
   method: string,
   path: string,
-  { body, signal = AbortSignal.timeout(patience) }: More = {},
+  { body, signal = AbortSignal.timeout(sceneTimeout) }: More = {},
 ): Promise<{ readonly text: string; readonly index: string }> {
   const response = await fetch(`http://${address}${path}`, {
     method,

@@ -1,5 +1,5 @@
 /** A line in etcd, written down without what goes wrong in mind: a key with a lease, and a watch on the key before it. */
-import { type At, patience, type SharedWay } from './lock.js'
+import { type At, type SharedWay, sceneTimeout } from './lock.js'
 import { Limits, recordedLock } from './recorded-lock.js'
 
 interface KeyValue {
@@ -78,7 +78,7 @@ function post({ address }: At, path: string, body: object, signal?: AbortSignal)
     method: 'POST',
     body: JSON.stringify(body),
     headers: { connection: 'close' },
-    signal: signal ?? AbortSignal.timeout(patience),
+    signal: signal ?? AbortSignal.timeout(sceneTimeout),
   })
 }
 

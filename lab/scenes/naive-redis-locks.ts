@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Recorder } from 'holdfast/verify'
 import type { Redis } from 'ioredis'
 import { until } from '../../test/support/until.js'
-import { type OnceLock, patience, resource, type Way } from './lock.js'
+import { type OnceLock, resource, sceneTimeout, type Way } from './lock.js'
 import { type Release, recordedLock } from './recorded-lock.js'
 
 /** KEYS: the lock. ARGV: 1 id of the attempt. Result: 1 it was ours and is gone, 0 it was not ours. */
@@ -64,8 +64,8 @@ function most(votes: readonly Promise<boolean>[]): Promise<boolean> {
     for (const vote of votes) {
       void vote
         .catch(() => false)
-        .then((said) => {
-          if (said) yes++
+        .then((reply) => {
+          if (reply) yes++
           else no++
           if (yes === needed) resolve(true)
           if (no > votes.length - needed) resolve(false)
@@ -87,7 +87,7 @@ function polling(take: Take, recorder: Recorder): OnceLock {
         return free
       }),
     async once(name, work) {
-      const held = await until(() => lock.take(name, 5_000, patience), { within: patience })
+      const held = await until(() => lock.take(name, 5_000, sceneTimeout), { within: sceneTimeout })
       try {
         return await work()
       } finally {

@@ -11,29 +11,29 @@ import {
   ZookeeperError,
   zookeeperSession,
 } from '../../test/support/zookeeper-session.js'
-import { longestTtl, patience, type SharedWay } from './lock.js'
+import { maxTtl, type SharedWay, sceneTimeout } from './lock.js'
 import { Limits, recordedLock } from './recorded-lock.js'
 
 export const naiveQueue: SharedWay = {
   title: 'a sequential node by hand',
-  open({ address, room, session: timeout = longestTtl }, recorder) {
+  open({ address, room, session: timeout = maxTtl }, recorder) {
     const session = zookeeperSession(address, timeout)
     const limits = new Limits()
     return {
       take: (name, _, wait) =>
         recordedLock(recorder, { name, wait }, async () => {
           const signal = limits.after(wait)
-          const soon = limits.after(patience)
+          const soon = limits.after(sceneTimeout)
           const lock = `/${room}/${name}`
           await session.ready(soon)
           for (const path of [`/${room}`, lock]) await made(session, path)
-          const own = await placeIn(session, lock, soon)
+          const own = await findEntry(session, lock, soon)
           if (!(await first(session, lock, own, signal))) {
             await session.call(remove(own))
             return undefined
           }
           return async () => {
-            await session.ready(limits.after(patience))
+            await session.ready(limits.after(sceneTimeout))
             await session.call(remove(own)).catch(ignore(codes.noNode))
           }
         }),
@@ -50,7 +50,7 @@ async function made(session: Session, path: string): Promise<void> {
 }
 
 /** No answer? Then once more. */
-async function placeIn(session: Session, lock: string, signal: AbortSignal): Promise<string> {
+async function findEntry(session: Session, lock: string, signal: AbortSignal): Promise<string> {
   for (;;) {
     try {
       const { path } = await session.call(

@@ -1,7 +1,7 @@
 /** What goes wrong with one server, and nothing wrong with it. */
 import { until } from '../../test/support/until.js'
 import { holdfastRedis } from './holdfast-locks.js'
-import { patience, resource } from './lock.js'
+import { resource, sceneTimeout } from './lock.js'
 import { setNxCompare, setNxDel, setnxExpire } from './naive-redis-locks.js'
 import { first, type RedisScene } from './scene.js'
 import { elapsed, order } from './scene-context.js'
@@ -51,7 +51,7 @@ export const wrongDelete: RedisScene = {
     const held = await first(a, 3_000)
     const healed = stage.history.fault('cut off', a.pid)
     for (const cable of a.cables) cable.blackHole()
-    const next = await b.lock.take(order, 30_000, patience)
+    const next = await b.lock.take(order, 30_000, sceneTimeout)
     for (const cable of a.cables) cable.heal()
     healed()
     await held.release()
@@ -89,7 +89,7 @@ export const longWork: RedisScene = {
       await held.release()
     }
     const quickly = async () => {
-      const next = await b.lock.take(order, 1_000, patience)
+      const next = await b.lock.take(order, 1_000, sceneTimeout)
       points += 1
       await elapsed(200)
       await next?.release()
@@ -116,7 +116,7 @@ export const longPause: RedisScene = {
     const a = stage.child('A', 'pause', 1_000, [server.port])
     await a.standsStill()
     const goesOn = history.fault('stopped', a.pid)
-    const next = await until(() => b.lock.take(order, 30_000, patience), { within: patience })
+    const next = await until(() => b.lock.take(order, 30_000, sceneTimeout), { within: sceneTimeout })
     await way.write(b.client, 'newer', next)
     goesOn()
     const late = await a.goOn()
@@ -148,7 +148,7 @@ export const clockJump: RedisScene = {
     const held = await first(a, 6_000)
     history.fault('clock + 60 s')
     server.clockJump(60_000)
-    const next = await until(() => b.lock.take(order, 30_000, patience), { within: patience })
+    const next = await until(() => b.lock.take(order, 30_000, sceneTimeout), { within: sceneTimeout })
     await way.write(b.client, 'newer', next)
     const late = await way.write(a.client, 'older', held)
     // A renewal is due every two seconds.

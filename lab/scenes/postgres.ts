@@ -3,8 +3,8 @@ import { createLocks } from 'holdfast'
 import { postgres } from 'holdfast/postgres'
 import pg from 'pg'
 import { until } from '../../test/support/until.js'
-import { locksOf, underLock, visit } from './database.js'
-import { patience } from './lock.js'
+import { acquireAs, ownLocks, underLock } from './database.js'
+import { sceneTimeout } from './lock.js'
 import type { Release } from './recorded-lock.js'
 import type { Scene, Side } from './scene.js'
 import { order, type SceneContext } from './scene-context.js'
@@ -31,7 +31,7 @@ function fivePay(
       const standing = () =>
         place.history.history().acquisitions.filter(({ granted }) => granted === undefined)
       const pay = async (who: string, othersCame?: () => Promise<unknown>) => {
-        const held = await visit(place, who, take)
+        const held = await acquireAs(place, who, take)
         await othersCame?.()
         try {
           await pool.query('insert into ledger values ($1)', [who])
@@ -39,7 +39,7 @@ function fivePay(
           await held?.release()
         }
       }
-      const first = pay('A', () => until(() => standing().length === 4, { within: patience }))
+      const first = pay('A', () => until(() => standing().length === 4, { within: sceneTimeout }))
       await until(() => standing().length === 0 && place.history.history().acquisitions.length === 1)
       const ends = await Promise.allSettled([first, ...['B', 'C', 'D', 'E'].map((who) => pay(who))])
       const { rows } = await pool.query('select who from ledger')
@@ -69,7 +69,7 @@ export const poolExhausted: Scene = {
     }
   }),
   holdfast: fivePay('holdfast/postgres', (place, pool) => {
-    const locks = locksOf(place, createLocks(postgres({ pool, schema: place.prefix })))
+    const locks = ownLocks(place, createLocks(postgres({ pool, schema: place.prefix })))
     return () => underLock(locks, order)
   }),
 }

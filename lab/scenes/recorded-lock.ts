@@ -37,9 +37,9 @@ export async function recordedLock(
     isHeld: true,
     async release() {
       recorder.write({ ...about, op: 'release', phase: 'invoke' })
-      const said = await free()
-      recorder.write({ ...about, op: 'release', phase: 'ok', kind: String(said) })
-      return said
+      const reply = await free()
+      recorder.write({ ...about, op: 'release', phase: 'ok', kind: String(reply) })
+      return reply
     },
   }
 }

@@ -11,7 +11,7 @@ import { startProxy, type TcpProxy } from '../../test/support/proxy.js'
 import { type RedisOptions, type RedisServer, startMany } from '../../test/support/servers/redis.js'
 import { until } from '../../test/support/until.js'
 import type { SceneHistory, SentEntry } from './history.js'
-import { type OnceLock, patience, type Way } from './lock.js'
+import { type OnceLock, sceneTimeout, type Way } from './lock.js'
 
 export interface RedisClientOfScene {
   /** For `fault`. */
@@ -122,12 +122,12 @@ export class RedisSceneContext implements AsyncDisposable {
     const holds = new Promise<void>((resolve) => {
       holding = resolve
     })
-    let said = (_: string) => {}
+    let reply = (_: string) => {}
     const wrote = new Promise<string>((resolve) => {
-      said = resolve
+      reply = resolve
     })
     child.on('message', (message: Message) => {
-      if ('wrote' in message) return said(message.wrote)
+      if ('wrote' in message) return reply(message.wrote)
       if ('ready' in message) return
       this.history.take(name, pid, message)
       if (message.op === 'acquire' && message.phase === 'ok') holding()
@@ -145,7 +145,7 @@ export class RedisSceneContext implements AsyncDisposable {
       kill,
       holds: () => Promise.race([holds, early]),
       async standsStill() {
-        await Promise.race([until(stopped, { within: patience, what: `${name} to stand still` }), early])
+        await Promise.race([until(stopped, { within: sceneTimeout, what: `${name} to stand still` }), early])
       },
       goOn() {
         child.kill('SIGCONT')

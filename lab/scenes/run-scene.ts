@@ -35,7 +35,7 @@ export interface SceneResult {
 }
 
 export async function runScene(scene: Scene, servers: Servers): Promise<SceneResult> {
-  const take = (side: Side) => takeOf(scene, side, servers)
+  const take = (side: Side) => runSide(scene, side, servers)
   const [naive, holdfast] = await Promise.all([take(scene.naive), take(scene.holdfast)])
   // One scale for both, so that a longer bar is a longer time.
   const [one, two] = withSharedScale([naive.timeline, holdfast.timeline])
@@ -51,7 +51,7 @@ export function asExpected({ naive, holdfast }: SceneResult): boolean {
   return !naive.outcome.ok && holdfast.outcome.ok
 }
 
-async function takeOf(scene: Scene, side: Side, servers: Servers): Promise<Take> {
+async function runSide(scene: Scene, side: Side, servers: Servers): Promise<Take> {
   await using place = new SceneContext(servers)
   const outcome = await inTime(side.play(place))
   const history = place.history.history()
@@ -65,13 +65,13 @@ async function takeOf(scene: Scene, side: Side, servers: Servers): Promise<Take>
 }
 
 /** The longest takes 20 s, alone. */
-const longestScene = 100_000
+const maxScene = 100_000
 
 async function inTime<T>(playing: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
-    const tooLong = () => reject(new Error(`the scene had not ended after ${longestScene / 1000} s`))
-    timer = setTimeout(tooLong, longestScene)
+    const tooLong = () => reject(new Error(`the scene had not ended after ${maxScene / 1000} s`))
+    timer = setTimeout(tooLong, maxScene)
   })
   return Promise.race([playing, late]).finally(() => clearTimeout(timer))
 }

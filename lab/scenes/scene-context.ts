@@ -2,7 +2,7 @@
 import { startProxy, type TcpProxy } from '../../test/support/proxy.js'
 import { until } from '../../test/support/until.js'
 import { SceneHistory } from './history.js'
-import { patience } from './lock.js'
+import { sceneTimeout } from './lock.js'
 import type { Servers } from './servers.js'
 
 /** The lock whose holders are in the picture. */
@@ -40,5 +40,5 @@ export class SceneContext implements AsyncDisposable {
 /** Resolves when so much time has gone by: for scenes that are about time. */
 export async function elapsed(ms: number): Promise<void> {
   const since = performance.now()
-  await until(() => performance.now() - since >= ms, { within: ms + patience, what: `${ms} ms to go by` })
+  await until(() => performance.now() - since >= ms, { within: ms + sceneTimeout, what: `${ms} ms to go by` })
 }

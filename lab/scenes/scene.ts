@@ -69,7 +69,7 @@ export interface SharedScene<Server extends Located, Way extends SharedWay> exte
   /** Of ZooKeeper: how long sessions last, in ms. */
   readonly session?: number
   server(place: SceneContext): Promise<Server>
-  run(company: SceneClients<Server, Way>): Promise<Outcome>
+  run(competitors: SceneClients<Server, Way>): Promise<Outcome>
 }
 
 export function onShared<Server extends Located, Way extends SharedWay>({

@@ -2,7 +2,7 @@
 import { startZookeeper, type ZookeeperServer } from '../../test/support/servers/zookeeper.js'
 import { until } from '../../test/support/until.js'
 import { holdfastZookeeper, simpleZookeeper } from './holdfast-shared.js'
-import { longestTtl, patience, type SharedWay } from './lock.js'
+import { maxTtl, type SharedWay, sceneTimeout } from './lock.js'
 import { naiveQueue } from './naive-zookeeper-locks.js'
 import { believedBy, first, type Outcome, onShared, type Scene } from './scene.js'
 import { elapsed, order, type SceneContext } from './scene-context.js'
@@ -14,8 +14,8 @@ const calm = 10_000
 
 /** What the server has told and been asked so far. */
 async function counted(server: ZookeeperServer): Promise<{ readonly fired: number; readonly asked: number }> {
-  const said = await server.ask('mntr')
-  const figure = (name: string) => Number(new RegExp(`^zk_${name}\\s+(\\d+)`, 'm').exec(said)?.[1])
+  const reply = await server.ask('mntr')
+  const figure = (name: string) => Number(new RegExp(`^zk_${name}\\s+(\\d+)`, 'm').exec(reply)?.[1])
   return { fired: figure('sum_node_deleted_watch_count'), asked: figure('packets_received') }
 }
 
@@ -38,20 +38,20 @@ export const herd: Scene = onShared({
     place.keep(() => server.stop())
     return server
   },
-  async run(company) {
-    const { server } = company
-    const a = await company.member('A')
+  async run(competitors) {
+    const { server } = competitors
+    const a = await competitors.member('A')
     const others = await Promise.all(
-      Array.from({ length: crowd }, (_, i) => company.member(String.fromCharCode(66 + i))),
+      Array.from({ length: crowd }, (_, i) => competitors.member(String.fromCharCode(66 + i))),
     )
-    const held = await first(a, longestTtl)
+    const held = await first(a, maxTtl)
     const served = others.map(async ({ lock }) => {
-      const next = await lock.take(order, longestTtl, patience)
+      const next = await lock.take(order, maxTtl, sceneTimeout)
       await elapsed(60)
       await next?.release()
     })
     const watches = async () => Number(/Total watches:(\d+)/.exec(await server.ask('wchs'))?.[1])
-    await until(async () => (await watches()) >= crowd, { within: patience })
+    await until(async () => (await watches()) >= crowd, { within: sceneTimeout })
     const before = await counted(server)
     await held.release()
     await Promise.all(served)
@@ -77,11 +77,11 @@ export const sessionExpiry: Scene = onShared({
   naive: naiveQueue,
   holdfast: holdfastZookeeper,
   server: ({ servers }) => servers.zookeeper(),
-  async run(company) {
-    const [a, b] = [await company.member('A'), await company.member('B')]
-    const held = await first(a, longestTtl)
-    const asked = b.lock.take(order, longestTtl, patience)
-    company.place.history.fault('cut off', a.pid)
+  async run(competitors) {
+    const [a, b] = [await competitors.member('A'), await competitors.member('B')]
+    const held = await first(a, maxTtl)
+    const asked = b.lock.take(order, maxTtl, sceneTimeout)
+    competitors.place.history.fault('cut off', a.pid)
     a.cable.blackHole()
     return believedBy(held, await asked)
   },
@@ -100,16 +100,16 @@ export const lostReply: Scene = onShared({
   naive: naiveQueue,
   holdfast: holdfastZookeeper,
   server: ({ servers }) => servers.zookeeper(),
-  async run(company) {
-    const [a, b] = [await company.member('A'), await company.member('B')]
+  async run(competitors) {
+    const [a, b] = [await competitors.member('A'), await competitors.member('B')]
     // The answer to a create has the node's name in it.
     a.cable.down.hold((bytes) => /\/(n|_c_[\da-f-]+-lock)-/.test(bytes.toString('latin1')))
-    const mine = a.lock.take(order, longestTtl, 4_000)
+    const mine = a.lock.take(order, maxTtl, 4_000)
     await a.cable.down.holding()
-    company.place.history.fault('the reply is lost', a.pid)
+    competitors.place.history.fault('the reply is lost', a.pid)
     a.cable.reset()
     a.cable.down.pass()
-    const next = b.lock.take(order, longestTtl, 4_000)
+    const next = b.lock.take(order, maxTtl, 4_000)
     const held = await mine
     await elapsed(500)
     await held?.release()
@@ -143,7 +143,7 @@ async function loseLeader(place: SceneContext, way: SharedWay, all: boolean): Pr
   const everywhere = ensemble.addresses.join(',')
   const [a, b] = [join('A', 1, all ? everywhere : leader.address), join('B', 2, everywhere)]
   const held = await first(a, session)
-  const asked = b.lock.take(order, session, patience)
+  const asked = b.lock.take(order, session, sceneTimeout)
   const back = place.history.fault('the leader is killed')
   await leader.kill9()
   // With one address the session of A ends, in its time after the election; with all of them it must not, so B gets nothing.
@@ -160,7 +160,7 @@ async function loseLeader(place: SceneContext, way: SharedWay, all: boolean): Pr
   } finally {
     await leader.restart()
     back()
-    await until(async () => (await ensemble.followers()).length === 2, { within: patience, every: 50 })
+    await until(async () => (await ensemble.followers()).length === 2, { within: sceneTimeout, every: 50 })
   }
 }
 

@@ -1,6 +1,6 @@
 /** What happens in a run, as plain data: whoever has a plan can see the run again, and try it with less in it. */
 import type { StoreFault, StoreKind } from './stores/store.js'
-import { dice } from './world.js'
+import { createRandom } from './world.js'
 
 /** Somebody comes for a lock, keeps it for a while, and goes. */
 export interface Visit {
@@ -54,8 +54,8 @@ const smallOfTen = 9
  *
  * Whatever can be chosen is, in half of the plans, chosen once for all visits: ten fair ones in a row would hardly ever come of chance.
  */
-export function planOf(kind: StoreKind, seed: number, number: number): Plan {
-  const chance = dice(Math.imul(seed, 0x9e3779b1) ^ Math.imul(number + 1, 0x85ebca6b))
+export function createPlan(kind: StoreKind, seed: number, number: number): Plan {
+  const chance = createRandom(Math.imul(seed, 0x9e3779b1) ^ Math.imul(number + 1, 0x85ebca6b))
   const below = (end: number) => Math.floor(chance() * end)
   const pick = <T>(of: readonly T[]) => of[below(of.length)] as T
   const alike = <T>(of: readonly T[]) => {
@@ -66,13 +66,13 @@ export function planOf(kind: StoreKind, seed: number, number: number): Plan {
   const small = below(10) < smallOfTen
   const processes = small ? 2 : 3
   /** Visits begin, and faults cluster, within so many ms. */
-  const span = small ? pick(spans) : longestSpan
+  const span = small ? pick(spans) : maxSpan
   const behave = behaviour(alike)
   const visits = Array.from({ length: small ? pick(few) : 2 + below(7) }, (): Visit => {
     return { process: below(processes), at: below(span + 1), ...behave() }
   })
   const kinds = alike(kind.shared ? [...faultsOfProcesses, ...kind.faults] : kind.faults)
-  const faults = Array.from({ length: suffers(kind) ? below(small ? 3 : 5) : 0 }, (): Fault => {
+  const faults = Array.from({ length: faultTargets(kind) ? below(small ? 3 : 5) : 0 }, (): Fault => {
     // Done to somebody who comes, and in half of the cases while the first request is on its way.
     const { process, at } = pick(visits)
     return {
@@ -92,10 +92,10 @@ export function planOf(kind: StoreKind, seed: number, number: number): Plan {
   }
 }
 
-const suffers = (kind: StoreKind) => kind.shared || kind.faults.length > 0
+const faultTargets = (kind: StoreKind) => kind.shared || kind.faults.length > 0
 
 const few = [2, 3, 3, 4]
-const longestSpan = 600
+const maxSpan = 600
 const spans = [10, 60, 200]
 const lastClosing = 1_000
 const closings = [0, 0, lastClosing]

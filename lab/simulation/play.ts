@@ -12,7 +12,7 @@ import {
   recordLocks,
   type Violation,
 } from 'holdfast/verify'
-import { locksIn } from '../../test/support/inside.js'
+import { createLocksIn } from '../../test/support/inside.js'
 import { type Fault, type Plan, permitsOfAll, type Visit } from './plan.js'
 import { makeProcess, type SimulatedProcess } from './process.js'
 import type { SimulatedStore, StoreKind } from './stores/store.js'
@@ -61,7 +61,7 @@ export async function play(plan: Plan, kind: StoreKind): Promise<Outcome> {
   for (const fault of plan.faults) {
     // A server that loses its data and its time has nothing to tell an old token by: the pages of the drivers say so.
     if (forgets && fault.kind === 'clockBack') continue
-    world.at(fault.at, () => suffer(world, store, actors, fault, events))
+    world.at(fault.at, () => injectFault(world, store, actors, fault, events))
   }
   // Asked after every event, so it makes nothing anew.
   const closes = Math.max(plan.closes, ...plan.faults.map(({ at }) => at + 1))
@@ -98,13 +98,13 @@ const isAlive = (actors: Actors, process: number) => actors.get(process)?.proces
 
 function makeActor(world: World, plan: Plan, store: SimulatedStore, id: number, events: Event[]): Actor {
   const process = makeProcess(world, id, 1 + (plan.rates[id] ?? 0) / 1_000, plan.seed + id + 1)
-  const locks = locksIn(process.env, store.driver(process))
-  return { process, locks: recordLocks(locks, recorderOf(world, process, events)) }
+  const locks = createLocksIn(process.env, store.driver(process))
+  return { process, locks: recordLocks(locks, createRecorder(world, process, events)) }
 }
 
 function begin(plan: Plan, actor: Actor, visit: Visit, open: Set<Visit>, complaints: string[]): void {
   actor.process.hears(visit.at, () => {
-    come(plan, actor, visit).then(
+    arrive(plan, actor, visit).then(
       () => open.delete(visit),
       (error: unknown) => {
         open.delete(visit)
@@ -128,8 +128,8 @@ function expected(error: unknown): boolean {
 
 const gone = new Error('does not want it any more')
 
-async function come(plan: Plan, { process, locks }: Actor, visit: Visit): Promise<void> {
-  const lock = lockOf(plan, locks, visit)
+async function arrive(plan: Plan, { process, locks }: Actor, visit: Visit): Promise<void> {
+  const lock = createLock(plan, locks, visit)
   const lease = await take(plan, lock, visit, goesAfter(process, visit.abort))
   if (lease === undefined) return
   if (visit.leaves === 'extend, release') {
@@ -150,10 +150,10 @@ function goesAfter({ clock }: SimulatedProcess, ms: number): AbortSignal | undef
   return controller.signal
 }
 
-function lockOf(plan: Plan, locks: Locks, visit: Visit): Lock {
+function createLock(plan: Plan, locks: Locks, visit: Visit): Lock {
   const { lock } = plan
   const { name, shared } = visit
-  if (name === 2) return locks.all([0, 1].map((one) => lockOf(plan, locks, { ...visit, name: one })))
+  if (name === 2) return locks.all([0, 1].map((one) => createLock(plan, locks, { ...visit, name: one })))
   const called = `lock ${name}`
   if (lock === 'mutex') return locks.mutex(called)
   if (lock === 'semaphore') return locks.semaphore(called, { permits: permitsOfAll })
@@ -182,7 +182,7 @@ function sleep({ clock }: SimulatedProcess, ms: number): Promise<void> {
   return new Promise((resolve) => void clock.at(clock.now() + ms, resolve))
 }
 
-function suffer(
+function injectFault(
   world: World,
   store: SimulatedStore,
   actors: Actors,
@@ -237,7 +237,7 @@ async function close(
     complaints.push(`'${name}' is still held or waited for after everybody has closed`)
 }
 
-function recorderOf(world: World, process: SimulatedProcess, events: Event[]): Recorder {
+function createRecorder(world: World, process: SimulatedProcess, events: Event[]): Recorder {
   const client = `process ${process.id}`
   const nanos = () => Math.round(world.now * 1e6)
   const { id: pid, rate } = process

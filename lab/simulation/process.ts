@@ -3,7 +3,7 @@
  * sleep, a life that can end.
  */
 import type { Clock, Env } from '../../test/support/inside.js'
-import { dice, type Happening, type World } from './world.js'
+import { createRandom, type ScheduledEvent, type World } from './world.js'
 
 export interface SimulatedProcess {
   readonly id: number
@@ -25,7 +25,7 @@ export interface SimulatedProcess {
 }
 
 export function makeProcess(world: World, id: number, rate: number, seed: number): SimulatedProcess {
-  const chance = dice(seed)
+  const chance = createRandom(seed)
   // Processes began at different moments, so their readings have nothing to do with each other.
   const began = 1_000_000 * (id + 1)
   let alive = true
@@ -67,7 +67,7 @@ export function makeProcess(world: World, id: number, rate: number, seed: number
           fn()
         }
       }
-      let coming: Happening | undefined = world.at(world.now + Math.max(0, (at - now()) / rate), arrive)
+      let coming: ScheduledEvent | undefined = world.at(world.now + Math.max(0, (at - now()) / rate), arrive)
       return () => {
         if (coming === undefined) return
         coming.cancel()

@@ -1,8 +1,8 @@
 /** Looks for a plan that breaks a store, and for the least one that still does. */
 import { createTimeline, printViolation, renderText } from 'holdfast/verify'
-import { type Plan, planOf } from './plan.js'
+import { createPlan, type Plan } from './plan.js'
 import { type Outcome, play } from './play.js'
-import { leastOf } from './smaller.js'
+import { shrinkPlan } from './smaller.js'
 import type { StoreKind } from './stores/store.js'
 
 export interface Found {
@@ -32,16 +32,16 @@ export async function search(
   const lane = async () => {
     while (begun < first) {
       const number = begun++
-      if (await breaks(planOf(kind, seed, number))) first = Math.min(first, number)
+      if (await breaks(createPlan(kind, seed, number))) first = Math.min(first, number)
     }
   }
   return withoutStacks(async () => {
     await Promise.all(Array.from({ length: lanes }, lane))
     if (first === runs) return { runs, plan: undefined }
-    const plan = planOf(kind, seed, first)
+    const plan = createPlan(kind, seed, first)
     if (!(await breaks(plan)))
       throw new Error(`plan ${first} of seed ${seed} broke ${kind.name} once, and not again`)
-    return { runs: first + 1, plan: await leastOf(plan, breaks) }
+    return { runs: first + 1, plan: await shrinkPlan(plan, breaks) }
   })
 }
 

@@ -2,16 +2,16 @@
 import type { Plan, Visit } from './plan.js'
 
 /** Plays that this may take. */
-const patience = 400
+const maxTries = 400
 /** What is left to chance changes with what is left out: so each smaller plan is tried with a few other seeds, too. */
 const seeds = [0, 1, 2]
 
-export async function leastOf(plan: Plan, breaks: (plan: Plan) => Promise<boolean>): Promise<Plan> {
+export async function shrinkPlan(plan: Plan, breaks: (plan: Plan) => Promise<boolean>): Promise<Plan> {
   let least = plan
   let plays = 0
   const take = async (smaller: Plan) => {
     for (const seed of [least.seed, ...seeds]) {
-      if (plays++ >= patience) return false
+      if (plays++ >= maxTries) return false
       const tried = { ...smaller, seed }
       if (!(await breaks(tried))) continue
       least = tried

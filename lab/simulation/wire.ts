@@ -14,11 +14,11 @@ export interface Remote<Down> {
   readonly open: boolean
   /** When it was made, as the world counts. */
   readonly opened: number
-  say(message: Down): void
+  send(message: Down): void
 }
 
 export interface Service<Up, Down> {
-  heard(from: Remote<Down>, message: Up): void
+  onMessage(from: Remote<Down>, message: Up): void
   /** The server has noticed the end of a connection. */
   left(from: Remote<Down>): void
 }
@@ -36,7 +36,7 @@ export interface Wires {
 export interface Wire<Up> {
   readonly up: boolean
   /** Says it over the connection that is up; nothing happens if none is. */
-  say(message: Up): void
+  send(message: Up): void
   close(): void
 }
 
@@ -92,7 +92,7 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
         get open() {
           return there
         },
-        say(message) {
+        send(message) {
           if (!there) return
           lastDown = Math.max(lastDown, world.now + delay())
           process.hears(lastDown, () => {
@@ -124,7 +124,7 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
             if (broken && chance() < 0.5) return
             // A server reads nothing from a connection that it knows has ended.
             const heard = () => {
-              if (there) service.heard(remote, message)
+              if (there) service.onMessage(remote, message)
             }
             if (broken && chance() < 0.5) atServer(world.now + chance() * 300, heard)
             else heard()
@@ -157,7 +157,7 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
       get up() {
         return up
       },
-      say: (message) => current?.send(message),
+      send: (message) => current?.send(message),
       close() {
         closed = true
         up = false

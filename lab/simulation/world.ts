@@ -19,7 +19,7 @@ function turn(): void {
 }
 
 /** Something that will happen, unless it is cancelled. */
-export interface Happening {
+export interface ScheduledEvent {
   /** Idempotent; nothing when it has happened. */
   cancel(): void
 }
@@ -30,9 +30,9 @@ export interface World {
   /** A number in [0, 1). */
   readonly chance: () => number
   /** Calls `fn` at `at`, or now if that has passed. */
-  at(at: number, fn: () => void): Happening
+  at(at: number, fn: () => void): ScheduledEvent
   /** The same for a `fn` that settles no promise, as inside a server: nothing has to run to its end before the next event. */
-  atServer(at: number, fn: () => void): Happening
+  atServer(at: number, fn: () => void): ScheduledEvent
   /** Runs until `done()`, or until nothing is left to happen, or until `limit`. Says which. */
   run(done: () => boolean, limit: number): Promise<Ended>
 }
@@ -40,12 +40,12 @@ export interface World {
 export type Ended = 'done' | 'idle' | 'limit'
 
 export function makeWorld(seed: number): World {
-  const chance = dice(seed)
-  const heap: Coming[] = []
+  const chance = createRandom(seed)
+  const heap: QueuedEvent[] = []
   let now = 0
 
-  const add = (at: number, settles: boolean, fn: () => void): Happening => {
-    const coming = new Coming(at > now ? at : now, chance(), settles, fn)
+  const add = (at: number, settles: boolean, fn: () => void): ScheduledEvent => {
+    const coming = new QueuedEvent(at > now ? at : now, chance(), settles, fn)
     push(heap, coming)
     return coming
   }
@@ -90,7 +90,7 @@ export function makeWorld(seed: number): World {
   }
 }
 
-class Coming implements Happening {
+class QueuedEvent implements ScheduledEvent {
   readonly at: number
   readonly tie: number
   readonly settles: boolean
@@ -109,7 +109,7 @@ class Coming implements Happening {
 }
 
 /** Small, fast, and good enough to shuffle with: the generator known as mulberry32. */
-export function dice(seed: number): () => number {
+export function createRandom(seed: number): () => number {
   let state = seed | 0
   return () => {
     state = (state + 0x6d2b79f5) | 0
@@ -119,9 +119,9 @@ export function dice(seed: number): () => number {
   }
 }
 
-const before = (a: Coming, b: Coming) => a.at < b.at || (a.at === b.at && a.tie < b.tie)
+const before = (a: QueuedEvent, b: QueuedEvent) => a.at < b.at || (a.at === b.at && a.tie < b.tie)
 
-function push(heap: Coming[], one: Coming): void {
+function push(heap: QueuedEvent[], one: QueuedEvent): void {
   let at = heap.length
   heap.push(one)
   while (at > 0) {
@@ -134,7 +134,7 @@ function push(heap: Coming[], one: Coming): void {
   heap[at] = one
 }
 
-function pop(heap: Coming[]): void {
+function pop(heap: QueuedEvent[]): void {
   const last = heap.pop()
   if (last === undefined || heap.length === 0) return
   let at = 0

@@ -40,7 +40,7 @@ const { values } = parseArgs({
 })
 
 /** Seconds of faults in one run. */
-const stretch = 60
+const sliceTime = 60
 /** How many acquisitions a run at full speed makes: a history that is judged at once, in memory. */
 const fullSpeed: readonly (readonly [driver: string, acquisitions: number])[] = [
   ['memory', 200_000],
@@ -61,17 +61,17 @@ const drivers = readdirSync(new URL('../faults/drivers/', import.meta.url))
   .filter(wanted)
 
 async function main(): Promise<void> {
-  const minutes = numberOf('minutes', 0.1)
+  const minutes = parseNumber('minutes', 0.1)
   if (drivers.length === 0) throw new RangeError(`--only ${values.only}: no driver of the lab is called so`)
   const began = performance.now()
   /** Of the whole time, the part in which runs are begun; most schedules are played after them and the canaries. */
-  const share = numberOf('share', 0)
-  let seed = numberOf('seed', 0)
+  const share = parseNumber('share', 0)
+  let seed = parseNumber('seed', 0)
   const runs = new Runs()
-  const schedules = playSchedules(numberOf('simulations', 0), seed)
+  const schedules = playSchedules(parseNumber('simulations', 0), seed)
   const left = (part: number) => began + minutes * 60_000 * part - performance.now()
   const inTime = () => left(share) > 0
-  const seconds = Math.min(stretch, Math.ceil(12 * minutes))
+  const seconds = Math.min(sliceTime, Math.ceil(12 * minutes))
   await Promise.all([
     inTurn(
       drivers,
@@ -110,7 +110,7 @@ async function inTurn<T>(
   for (let turn = 0; list.length > 0 && goesOn(turn); turn++) await act(list[turn % list.length] as T)
 }
 
-function numberOf(name: 'minutes' | 'share' | 'seed' | 'simulations', least: number): number {
+function parseNumber(name: 'minutes' | 'share' | 'seed' | 'simulations', least: number): number {
   const number = Number(values[name])
   if (Number.isFinite(number) && number >= least) return number
   throw new RangeError(`--${name} ${values[name]}: a number of at least ${least} is needed`)

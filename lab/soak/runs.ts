@@ -42,7 +42,7 @@ interface Report {
 const main = fileURLToPath(new URL('../faults/main.js', import.meta.url))
 const ttl = 500
 /** Beyond the faults themselves, in ms, a run may take so long for all it has to do: then it hangs. */
-const patience = 900_000
+const timeout = 900_000
 
 export class Runs {
   readonly reports: object[] = []
@@ -61,7 +61,7 @@ export class Runs {
     const out = join('.lab', `${name.replace(/\W+/g, '-')}-${run.seed}`)
     const args = [run.driver, '--seed', `${run.seed}`, '--seconds', `${run.seconds}`, '--ttl', `${ttl}`]
     if (run.acquisitions !== undefined) args.push('--brisk', '--acquisitions', `${run.acquisitions}`)
-    const { code, said } = await ended(args, out, run)
+    const { code, output } = await ended(args, out, run)
     const report = read(join(out, 'report.json'))
     const row = this.#row(name)
     row.runs++
@@ -69,9 +69,9 @@ export class Runs {
     const bad = report === undefined || report.violations.length + report.complaints.length > 0
     // It found nothing, and yet did not end well.
     if (report === undefined || (code !== 0 && !bad)) row.complaints++
-    const { plan: _, ...short } = report ?? { driver: run.driver, seed: run.seed, said }
+    const { plan: _, ...short } = report ?? { driver: run.driver, seed: run.seed, said: output }
     this.reports.push({ row: name, again: `npm run faults -- ${args.join(' ')}`, ...short })
-    console.log(said.trim())
+    console.log(output.trim())
   }
 
   #row(driver: string): Row {
@@ -95,14 +95,14 @@ async function ended(
   args: readonly string[],
   out: string,
   run: Run,
-): Promise<{ code: number; said: string }> {
+): Promise<{ code: number; output: string }> {
   const lab = spawn(process.execPath, ['--enable-source-maps', main, ...args, '--out', out])
-  let said = ''
-  for (const stream of [lab.stdout, lab.stderr]) stream.on('data', (chunk) => (said += chunk))
-  const late = setTimeout(() => lab.kill('SIGKILL'), run.seconds * 1000 + patience)
+  let output = ''
+  for (const stream of [lab.stdout, lab.stderr]) stream.on('data', (chunk) => (output += chunk))
+  const late = setTimeout(() => lab.kill('SIGKILL'), run.seconds * 1000 + timeout)
   await once(lab, 'close')
   clearTimeout(late)
-  return { code: lab.exitCode ?? -1, said }
+  return { code: lab.exitCode ?? -1, output }
 }
 
 function read(file: string): Report | undefined {

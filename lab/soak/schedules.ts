@@ -23,13 +23,13 @@ export interface Simulated {
   readonly processes: number
 }
 
-export interface Lanes {
+export interface RunningSchedules {
   /** Lets the slices at hand come to their end. */
   end(): Promise<Simulated>
 }
 
 /** @param seed of nine digits at most are used, which is what `npm run simulate -- --seed` takes */
-export function playSchedules(processes: number, seed: number): Lanes {
+export function playSchedules(processes: number, seed: number): RunningSchedules {
   const from = seed % 100_000_000
   const result: Simulated = { schedules: {}, seconds: {}, failures: [], seed: from, processes }
   let over = false
@@ -48,13 +48,13 @@ export function playSchedules(processes: number, seed: number): Lanes {
   return {
     async end() {
       over = true
-      await Promise.all(lanes.map(endOf))
+      await Promise.all(lanes.map(waitForExit))
       return result
     },
   }
 }
 
-async function endOf(lane: ChildProcess): Promise<void> {
+async function waitForExit(lane: ChildProcess): Promise<void> {
   if (lane.exitCode !== null || lane.signalCode !== null) return
   const closed = once(lane, 'close')
   lane.send('end')

@@ -42,7 +42,7 @@ async function work(): Promise<void> {
 }
 
 async function lane(offset: number): Promise<void> {
-  for (let turn = n + offset; !over; turn++) await once(turn).catch(noted)
+  for (let turn = n + offset; !over; turn++) await once(turn).catch(countError)
 }
 
 async function once(turn: number): Promise<void> {
@@ -71,8 +71,8 @@ async function once(turn: number): Promise<void> {
   }
 }
 
-function noted(error: { code?: unknown; cause?: { code?: unknown } }): void {
-  const said = [error.code, error.cause?.code].filter((one) => one !== undefined).join(' ')
-  const key = said || String(error)
+function countError(error: { code?: unknown; cause?: { code?: unknown } }): void {
+  const codes = [error.code, error.cause?.code].filter((one) => one !== undefined).join(' ')
+  const key = codes || String(error)
   errors[key] = (errors[key] ?? 0) + 1
 }

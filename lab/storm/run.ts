@@ -30,7 +30,7 @@ export async function storm(store: StoreName, seconds: number, processes = 16): 
   try {
     for (let n = 0; n < processes; n++) {
       const task: Task = { store, port: server.port, n }
-      children.push(listened(fork(file, [JSON.stringify(task)], { execArgv: ['--enable-source-maps'] })))
+      children.push(collectReport(fork(file, [JSON.stringify(task)], { execArgv: ['--enable-source-maps'] })))
     }
     await Promise.all(children.map((one) => one.message()))
     for (const { child } of children) child.send('begin')
@@ -45,7 +45,7 @@ export async function storm(store: StoreName, seconds: number, processes = 16): 
       least: Math.min(...shares),
       most: Math.max(...shares),
       deadlocks: (await server.deadlocks()) - before,
-      errors: together(counts),
+      errors: mergeCounts(counts),
       lostUpdates: sum(counts.map(({ counted }) => counted)) - (await server.total()),
     }
   } finally {
@@ -59,7 +59,7 @@ interface ProcessReport {
   message<T>(): Promise<T>
 }
 
-function listened(child: ChildProcess): ProcessReport {
+function collectReport(child: ChildProcess): ProcessReport {
   // Not 'exit', which may come before its last words.
   const ended = once(child, 'close').then(([code]) => {
     throw new Error(`a process of the storm ended with ${code}`)
@@ -76,7 +76,7 @@ function listened(child: ChildProcess): ProcessReport {
 
 const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0)
 
-function together(counts: readonly Counted[]): Record<string, number> {
+function mergeCounts(counts: readonly Counted[]): Record<string, number> {
   const all: Record<string, number> = {}
   for (const { errors } of counts) {
     for (const [key, n] of Object.entries(errors)) all[key] = (all[key] ?? 0) + n

@@ -70,7 +70,7 @@ export function openClient(name: StoreName, port: number, n: number): Client {
 }
 
 /** Nobody dies in a storm: what is slow on a busy machine is waited for, in ms. */
-const patience = 20_000
+const timeout = 20_000
 
 function onPostgres(port: number, level: string): Client {
   const place = { host: '127.0.0.1', port, user: 'postgres', database: 'postgres' }
@@ -78,7 +78,7 @@ function onPostgres(port: number, level: string): Client {
   const pool = new Pool({ ...place, max: 2, options })
   const work = new Pool({ ...place, max: 2 })
   return {
-    driver: postgres({ pool, commandTimeout: patience }),
+    driver: postgres({ pool, commandTimeout: timeout }),
     async count(name) {
       const { rows } = await work.query('select n from tally where name = $1', [name])
       await work.query('update tally set n = $1 where name = $2', [Number(rows[0].n) + 1, name])
@@ -98,7 +98,7 @@ function onMysql(port: number, level: string): Client {
   )
   const work = createPool({ ...place, connectionLimit: 2 })
   return {
-    driver: mysql({ pool, commandTimeout: patience }),
+    driver: mysql({ pool, commandTimeout: timeout }),
     async count(name) {
       const [rows] = await work.query('select n from tally where name = ?', [name])
       const [row] = rows as { n: number }[]

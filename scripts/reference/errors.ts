@@ -102,7 +102,7 @@ export function errorsPage(models: readonly Model[], say: Say): string {
     say(
       'An `ACQUIRE_TIMEOUT` whose `cause` is a `BackendError` is answered with 503: the store was failing during the wait.',
     ),
-    ...models.flatMap((model) => classesOf(model, models, say)),
+    ...models.flatMap((model) => listClasses(model, models, say)),
     ...gateAnswers(say),
   )
 }
@@ -113,7 +113,7 @@ export function isError({ name, class: isClass }: Declared): boolean {
 
 const seen = 'holdfast'
 
-function classesOf({ specifier, declared }: Model, models: readonly Model[], say: Say): string[] {
+function listClasses({ specifier, declared }: Model, models: readonly Model[], say: Say): string[] {
   const common = models.find((model) => model.specifier === seen)?.declared.map(({ name }) => name) ?? []
   const own = declared.filter(isError).filter(({ name }) => specifier === seen || !common.includes(name))
   return own.length === 0 ? [] : [`## ${specifier}`, ...own.map((one) => section(one, say))]

@@ -53,24 +53,24 @@ export function readModel(specifier: string, path: string): Model {
 }
 
 function declaredBy(item: Item): Declared {
-  const head = textOf(item)
+  const head = toText(item)
   const [, alias] = /^export type [^=]+ = ([^;]+);?$/.exec(head) ?? []
   const [, parent] = / extends (.+)$/.exec(head) ?? []
   return {
     name: item.name,
-    doc: docOf(item.docComment),
+    doc: parseDoc(item.docComment),
     of: alias ?? parent ?? '',
     class: item.kind === 'Class',
     members: (item.members ?? []).flatMap((member) => {
       const range = member.propertyTypeTokenRange
       if (range === undefined) return []
       const { name, isOptional = false, docComment } = member
-      return [{ name, type: textOf(member, range), optional: isOptional, doc: docOf(docComment) }]
+      return [{ name, type: toText(member, range), optional: isOptional, doc: parseDoc(docComment) }]
     }),
   }
 }
 
-function textOf({ excerptTokens = [] }: Item, { startIndex, endIndex }: Partial<Range> = {}): string {
+function toText({ excerptTokens = [] }: Item, { startIndex, endIndex }: Partial<Range> = {}): string {
   return excerptTokens
     .slice(startIndex, endIndex)
     .map(({ text }) => text)
@@ -81,7 +81,7 @@ function textOf({ excerptTokens = [] }: Item, { startIndex, endIndex }: Partial<
 }
 
 /** The default is the tag `@default`, a sentence such as `Default 500.`, or the value marked `(default)`. */
-export function docOf(comment = ''): Doc {
+export function parseDoc(comment = ''): Doc {
   const lines = comment.replace(/^\s*\/\*\*|\*\/\s*$/g, '').replace(/^\s*\* ?/gm, '')
   const prose = lines.replace(/```[\s\S]*?```/g, '')
   const [, tagged] = /@default\s+([^@]+)/.exec(prose) ?? []

@@ -21,8 +21,9 @@ export async function referencePages(models: readonly Model[]): Promise<Referenc
   const wrong = wrongValues()
   try {
     const pages = new Map<string, string>()
-    for (const [name, text] of await pagesIn(inEnglish, models, wrong)) pages.set(`reference/${name}`, text)
-    for (const [name, text] of await pagesIn(chinese.say, models, wrong))
+    for (const [name, text] of await createPages(inEnglish, models, wrong))
+      pages.set(`reference/${name}`, text)
+    for (const [name, text] of await createPages(chinese.say, models, wrong))
       pages.set(`zh/reference/${name}`, marked(pages.get(`reference/${name}`) ?? '', text))
     return { pages, complaint: complaint(chinese) }
   } finally {
@@ -30,7 +31,7 @@ export async function referencePages(models: readonly Model[]): Promise<Referenc
   }
 }
 
-async function pagesIn(
+async function createPages(
   say: Say,
   models: readonly Model[],
   wrong: WrongValues,

@@ -26,7 +26,7 @@ export function urlsPage(models: readonly Model[], say: Say): string {
 
 function section(scheme: Scheme, models: readonly Model[], say: Say): string {
   const settings = { ...scheme.settings, ...(scheme.schemes.includes('local:') ? {} : tls) }
-  const accepted = settingsTakenBy(scheme.example)
+  const accepted = knownSettings(scheme.example)
   const [ours, theirs] = [Object.keys(settings).toSorted().join(), accepted.toSorted().join()]
   if (ours !== theirs)
     throw new Error(`scripts/reference/url-schemes.ts: ${scheme.example} takes ${theirs}, not ${ours}`)
@@ -37,7 +37,7 @@ function section(scheme: Scheme, models: readonly Model[], say: Say): string {
     const shown = setting.like === true ? say('such as {0}', values) : values
     return [code(name), shown, usual(byDefault, say), cell(say(text))]
   })
-  const [form, remarks] = headerOf(scheme)
+  const [form, remarks] = toHeader(scheme)
   const options = scheme.options?.[1]
   return [
     `## ${say(scheme.title)}`,
@@ -73,7 +73,7 @@ function meaning(
 }
 
 /** The parser names the settings it knows when it meets another one. */
-function settingsTakenBy(example: string): string[] {
+function knownSettings(example: string): string[] {
   try {
     target(`${example}?nonsense=1`)
   } catch (error) {
@@ -84,9 +84,9 @@ function settingsTakenBy(example: string): string[] {
 }
 
 /** The form, and what is said below it at the top of the file that parses it. */
-function headerOf({ source, schemes, form }: Scheme): readonly [form: string, remarks: string] {
+function toHeader({ source, schemes, form }: Scheme): readonly [form: string, remarks: string] {
   if (source === '') return [form ?? '', '']
-  const [, fence = '', remarks = ''] = /```\n([\s\S]*?)```\n([\s\S]*)/.exec(commentOf(source)) ?? []
+  const [, fence = '', remarks = ''] = /```\n([\s\S]*?)```\n([\s\S]*)/.exec(readComment(source)) ?? []
   const forms = fence
     .split('\n')
     .filter((line) => schemes.some((scheme) => new RegExp(`(^| )${scheme.replace('+', '\\+')}//`).test(line)))
@@ -95,7 +95,7 @@ function headerOf({ source, schemes, form }: Scheme): readonly [form: string, re
 }
 
 function environment(say: Say): string[] {
-  const comment = commentOf('tools-environment.ts')
+  const comment = readComment('tools-environment.ts')
   const [, rows = ''] = /(\| URL \|[\s\S]*?)\n\n/.exec(comment) ?? []
   return [
     `## ${say('From the environment')}`,
@@ -106,7 +106,7 @@ function environment(say: Say): string[] {
   ]
 }
 
-function commentOf(file: string): string {
+function readComment(file: string): string {
   const [, comment = ''] = /^\/\*\*\n([\s\S]*?) \*\//.exec(readFileSync(join(cli, file), 'utf8')) ?? []
   return comment.replace(/^ \* ?/gm, '')
 }

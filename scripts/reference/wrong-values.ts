@@ -40,7 +40,7 @@ export function wrongValues(): WrongValues {
   const locks = createLocks(memory())
   const redisClients = [1, 2, 3].map((port) => new Redis({ port, lazyConnect: true }))
   const pools = { mysql: createPool({}), postgres: new pg.Pool() }
-  const calls = { ...callsOf(locks), ...otherCalls(locks), ...driverCalls(redisClients, pools) }
+  const calls = { ...listCalls(locks), ...otherCalls(locks), ...driverCalls(redisClients, pools) }
   return {
     of: async (specifier, name, member) => {
       const call = calls[`${specifier}: ${name}`]
@@ -84,7 +84,7 @@ async function refusal(
   return undefined
 }
 
-function callsOf(locks: Locks): Record<string, Call> {
+function listCalls(locks: Locks): Record<string, Call> {
   const own: Record<string, Call> = {
     AcquireOptions: (given) => locks.semaphore(name, { permits: 2 }).acquire({ wait: 0, ...given }),
     LocksOptions: (given) => createLocks(memory(), given),
@@ -115,7 +115,7 @@ function otherCalls(locks: Locks): Record<string, Call> {
     'holdfast/guard: OnceOptions': (given) => once(pgSql({ query: unused }), 'key', () => 1, given),
     'holdfast/guard/testing: ProveGuardOptions': (given) => proveGuard(unused, given),
     'holdfast/decorators: LockedOptions': (given) => locked(locks, name, given),
-    'holdfast/nestjs: HoldfastModuleOptions': (given) => locksOf({ driver: memory(), ...given }),
+    'holdfast/nestjs: HoldfastModuleOptions': (given) => createWith({ driver: memory(), ...given }),
     'holdfast/otel: TelemetryOptions': (given) => telemetry(api, given).stop(),
     'holdfast/ui: StoreOptions': (given) => lockPage({ stores: { main: { locks, ...given } } }),
     'holdfast/ui: PageOptions': (given) => lockPage({ stores: { main: locks }, ...given }),
@@ -131,7 +131,7 @@ const unsent = () => {
 }
 
 /** What Nest calls when it makes the module's locks. */
-function locksOf(options: object): Promise<void> {
+function createWith(options: object): Promise<void> {
   const { providers } = HoldfastModule.forRoot(options as Parameters<typeof HoldfastModule.forRoot>[0])
   const provider = providers.find(({ provide }) => provide === LOCKS)
   if (provider === undefined || !('useFactory' in provider)) throw new Error('the module has no locks')

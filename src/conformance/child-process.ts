@@ -33,7 +33,7 @@ const minTtl = 2_000
  * @param as what the child does; a mutex by default
  */
 export function acquireInChild(
-  stage: TestContext,
+  context: TestContext,
   client: ChildClient,
   name: string,
   ttl: number,
@@ -44,18 +44,18 @@ export function acquireInChild(
   const child = fork(file, [], { execArgv: [], stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
   // Not as an argument: everybody on the machine can read arguments, and the fixture's own may contain a password.
   child.send(task, () => undefined)
-  const told = new Map<string, FromChild>()
+  const received = new Map<string, FromChild>()
   const listeners = new Set<() => void>()
   child.on('message', (message: FromChild) => {
-    told.set(message.is, message)
+    received.set(message.is, message)
     for (const listener of listeners) listener()
   })
   const exited = once(child, 'exit')
   // All messages have arrived only after 'close': at 'exit' the channel may still contain some.
   const closed = once(child, 'close')
   let killed = false
-  stage.addWaiterCount((other) => {
-    const waits = !killed && told.has('waiting') && !told.has('granted')
+  context.addWaiterCount((other) => {
+    const waits = !killed && received.has('waiting') && !received.has('granted')
     return waits && other === name ? 1 : 0
   })
   const kill = async () => {
@@ -64,15 +64,15 @@ export function acquireInChild(
     child.kill('SIGKILL')
     await exited
   }
-  stage.cleanup(kill)
+  context.cleanup(kill)
   return {
     process: child,
     kill,
     send: (message) => void child.send(message),
     received: (is) => {
-      const heard = new Promise<never>((resolve, reject) => {
+      const message = new Promise<never>((resolve, reject) => {
         const look = () => {
-          const message = told.get(is)
+          const message = received.get(is)
           if (message === undefined) return
           listeners.delete(look)
           resolve(message as never)
@@ -84,7 +84,7 @@ export function acquireInChild(
             reject(new Error(`the child ended with code ${code} before it said '${is}'; see what it printed`))
         })
       })
-      return stage.settlesInTime(`the child to say '${is}'`, heard, startUp)
+      return context.settlesInTime(`the child to say '${is}'`, message, startUp)
     },
   }
 }

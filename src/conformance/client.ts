@@ -138,7 +138,7 @@ function quiet(locks: Locks): Locks {
 }
 
 /** The driver's own cells. @throws Error if it has none although its traits say so */
-export function cellsOf(client: Client): Cells {
+export function getCells(client: Client): Cells {
   const { cells, name } = client.driver
   if (cells === undefined) throw new Error(`${name} has the trait cells, but no cells`)
   return cells
@@ -158,13 +158,13 @@ export function beforeInspect({ driver }: Client, meanwhile: () => Promise<void>
 }
 
 /** A hand-made claim, with its own attempt id. */
-export function claimOf(client: Client, name: string, more: Partial<Claim> = {}): Claim {
+export function createClaim(client: Client, name: string, more: Partial<Claim> = {}): Claim {
   const fair = client.driver.traits.fair
   return { name, attempt: client.env.id(), mode: { kind: 'exclusive' }, fair, ttl: 30_000, ...more }
 }
 
 /** A hand-made wait: endless until `end()` is called, or a single attempt. */
-export function waitOf(how: 'once' | 'long' = 'long'): Wait & { end(): void } {
+export function createWait(how: 'once' | 'long' = 'long'): Wait & { end(): void } {
   const controller = new AbortController()
   return {
     signal: controller.signal,

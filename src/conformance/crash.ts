@@ -7,11 +7,11 @@ import { pause } from './test-context.js'
 /** In an in-process store no client outlives the crash; a silent holder is the closest equivalent. */
 export function crash(it: It, { traits, childClient }: Fixture): void {
   if (!traits.shared) {
-    it('of a task that never releases frees the lock after its ttl', async (stage) => {
-      const [a, b] = [stage.client(), stage.client()]
-      const name = stage.name()
-      const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl, autoRenew: false })
-      const next = await b.locks.mutex(name).acquire({ wait: 2 * stage.ttl + stage.timeout })
+    it('of a task that never releases frees the lock after its ttl', async (context) => {
+      const [a, b] = [context.client(), context.client()]
+      const name = context.name()
+      const lease = await a.locks.mutex(name).acquire({ ttl: context.ttl, autoRenew: false })
+      const next = await b.locks.mutex(name).acquire({ wait: 2 * context.ttl + context.timeout })
       assert.equal(lease.isHeld, false)
       await next.release()
     })
@@ -24,61 +24,69 @@ export function crash(it: It, { traits, childClient }: Fixture): void {
     return
   }
 
-  it('of a holder killed with -9 frees the lock for the next, with a greater token', async (stage) => {
-    const client = stage.client()
-    const name = stage.name()
+  it('of a holder killed with -9 frees the lock for the next, with a greater token', async (context) => {
+    const client = context.client()
+    const name = context.name()
     // The hold must last until the process is killed, even on a busy machine.
-    const ttl = Math.max(stage.ttl, 2_000)
-    const child = acquireInChild(stage, childClient, name, ttl)
+    const ttl = Math.max(context.ttl, 2_000)
+    const child = acquireInChild(context, childClient, name, ttl)
     const { token } = await child.received('granted')
-    await stage.assertTaken(client, name)
+    await context.assertHeld(client, name)
     const next = client.locks.mutex(name).acquire({ wait: Number.POSITIVE_INFINITY })
-    await stage.queued(client, name, 1)
+    await context.queued(client, name, 1)
     await child.kill()
-    const lease = await stage.settlesInTime('the lock of the dead to be free', next, 2 * ttl + stage.timeout)
+    const lease = await context.settlesInTime(
+      'the lock of the dead to be free',
+      next,
+      2 * ttl + context.timeout,
+    )
     assert.ok(lease.token > token, `token ${lease.token} came after ${token}`)
     await lease.release()
   })
 
-  it('of a waiter killed with -9 does not hold up the one behind it', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
+  it('of a waiter killed with -9 does not hold up the one behind it', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
     const lease = await a.locks.mutex(name).acquire()
-    const child = acquireInChild(stage, childClient, name, stage.ttl)
+    const child = acquireInChild(context, childClient, name, context.ttl)
     await child.received('waiting')
-    await stage.queued(a, name, 1)
+    await context.queued(a, name, 1)
     const next = b.locks.mutex(name).acquire({ wait: Number.POSITIVE_INFINITY })
-    await stage.queued(a, name, 2)
+    await context.queued(a, name, 2)
     await child.kill()
     await lease.release()
-    const second = await stage.settlesInTime('the one behind the dead', next, 2 * stage.ttl + stage.timeout)
+    const second = await context.settlesInTime(
+      'the one behind the dead',
+      next,
+      2 * context.ttl + context.timeout,
+    )
     await second.release()
   })
 
-  it('of a holder just as it releases leaves the lock free', async (stage) => {
-    const client = stage.client()
-    const name = stage.name()
-    const child = acquireInChild(stage, childClient, name, stage.ttl)
+  it('of a holder just as it releases leaves the lock free', async (context) => {
+    const client = context.client()
+    const name = context.name()
+    const child = acquireInChild(context, childClient, name, context.ttl)
     await child.received('granted')
     child.send('release')
     await child.kill()
-    const lease = await client.locks.mutex(name).acquire({ wait: 2 * stage.ttl + stage.timeout })
+    const lease = await client.locks.mutex(name).acquire({ wait: 2 * context.ttl + context.timeout })
     await lease.release()
   })
 
-  it('is not what a pause is: a stopped holder that wakes up knows at once whether it still holds', async (stage) => {
-    const client = stage.client()
-    const name = stage.name()
+  it('is not what a pause is: a stopped holder that wakes up knows at once whether it still holds', async (context) => {
+    const client = context.client()
+    const name = context.name()
     // If one client serves the others, this process must be the one: a stopped server would be a different test.
-    await client.locks.mutex(stage.name()).run(() => undefined)
-    const child = acquireInChild(stage, childClient, name, stage.ttl)
+    await client.locks.mutex(context.name()).run(() => undefined)
+    const child = acquireInChild(context, childClient, name, context.ttl)
     const { token } = await child.received('granted')
     child.process.kill('SIGSTOP')
     const next = client.locks
       .mutex(name)
-      .acquire({ wait: 3 * stage.ttl + stage.timeout })
+      .acquire({ wait: 3 * context.ttl + context.timeout })
       .catch(() => undefined)
-    await pause(stage.ttl * 1.2)
+    await pause(context.ttl * 1.2)
     const lease = await next
     child.send('state')
     child.process.kill('SIGCONT')
@@ -90,15 +98,17 @@ export function crash(it: It, { traits, childClient }: Fixture): void {
     } else assert.fail('a stopped process kept the lock beyond its ttl')
   })
 
-  it('of a process that has just started leaves nothing', async (stage) => {
-    const client = stage.client()
-    const name = stage.name()
+  it('of a process that has just started leaves nothing', async (context) => {
+    const client = context.client()
+    const name = context.name()
     for (let i = 0; i < 3; i++) {
-      const child = acquireInChild(stage, childClient, name, stage.ttl)
+      const child = acquireInChild(context, childClient, name, context.ttl)
       await child.received('ready')
       await pause(i * 3)
       await child.kill()
-      const lease = await client.locks.mutex(name).acquire({ wait: 2 * stage.ttl + stage.timeout + startUp })
+      const lease = await client.locks
+        .mutex(name)
+        .acquire({ wait: 2 * context.ttl + context.timeout + startUp })
       await lease.release()
     }
   })

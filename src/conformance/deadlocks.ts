@@ -6,30 +6,30 @@ import type { It } from './suite.js'
 import { pause, type TestContext } from './test-context.js'
 
 /** Each client takes its own name, then requests the next client's: a ring. */
-async function ringOf(
-  stage: TestContext,
+async function createRing(
+  context: TestContext,
   clients: readonly Client[],
 ): Promise<PromiseSettledResult<string>[]> {
-  const names = clients.map(() => stage.name())
+  const names = clients.map(() => context.name())
   let inside = 0
   const enter = async ({ locks }: Client, i: number) => {
     const [own = '', next = ''] = [names[i], names[(i + 1) % names.length]]
     return locks.mutex(own).run(async () => {
       inside++
-      await stage.until('all to be inside', () => inside === clients.length)
+      await context.until('all to be inside', () => inside === clients.length)
       return locks.mutex(next).run(() => 'done', { wait: Number.POSITIVE_INFINITY })
     })
   }
-  return stage.settlesInTime(
+  return context.settlesInTime(
     'the ring to be broken',
     Promise.allSettled(clients.map(enter)),
-    8_000 + stage.timeout,
+    8_000 + context.timeout,
   )
 }
 
 const kinds = {
-  'of two in one store are broken: one is told the ring, the other goes on': async (stage, a) => {
-    const results = await ringOf(stage, [a, stage.client()])
+  'of two in one store are broken: one is told the ring, the other goes on': async (context, a) => {
+    const results = await createRing(context, [a, context.client()])
     const broken = results.filter((one) => one.status === 'rejected')
     assert.equal(broken.length, 1, JSON.stringify(results))
     const error = broken[0]?.reason as DeadlockError
@@ -38,21 +38,21 @@ const kinds = {
     assert.match(error.message, /is held by .*, who waits for .*, which this context holds/)
   },
 
-  'of three, and of tasks of one process, are broken, too': async (stage, a) => {
+  'of three, and of tasks of one process, are broken, too': async (context, a) => {
     for (const clients of [
-      [a, stage.client(), stage.client()],
+      [a, context.client(), context.client()],
       [a, a],
     ]) {
-      const results = await ringOf(stage, clients)
+      const results = await createRing(context, clients)
       const codes = results.map((one) => (one.status === 'rejected' ? one.reason.code : 'ok'))
       assert.equal(codes.filter((code) => code === 'DEADLOCK').length, 1, `${codes}`)
       assert.equal(codes.filter((code) => code === 'ok').length, clients.length - 1)
     }
   },
 
-  'of holds that came of acquire are broken, when the wait is told of them': async (stage, a) => {
-    const b = stage.client()
-    const [x, y] = [stage.name(), stage.name()]
+  'of holds that came of acquire are broken, when the wait is told of them': async (context, a) => {
+    const b = context.client()
+    const [x, y] = [context.name(), context.name()]
     const enter = async ({ locks }: Client, own: string, next: string, both: Promise<void>) => {
       const holding = await locks.mutex(own).acquire()
       held++
@@ -64,11 +64,11 @@ const kinds = {
       }
     }
     let held = 0
-    const both = stage.until('both to hold', () => held === 2)
-    const results = await stage.settlesInTime(
+    const both = context.until('both to hold', () => held === 2)
+    const results = await context.settlesInTime(
       'the ring to be broken',
       Promise.allSettled([enter(a, x, y, both), enter(b, y, x, both)]),
-      8_000 + stage.timeout,
+      8_000 + context.timeout,
     )
     const broken = results.filter((one) => one.status === 'rejected')
     assert.deepEqual(
@@ -80,23 +80,23 @@ const kinds = {
     await lease.release()
   },
 
-  'of several locks and one that is asked for inside another are broken': async (stage, a) => {
-    const b = stage.client()
-    const [x = '', y = ''] = [stage.name(), stage.name()].sort()
+  'of several locks and one that is asked for inside another are broken': async (context, a) => {
+    const b = context.client()
+    const [x = '', y = ''] = [context.name(), context.name()].sort()
     let other: Promise<unknown> = Promise.resolve()
     const ring = b.locks.mutex(y).run(async () => {
       other = a.locks
         .all([a.locks.mutex(x), a.locks.mutex(y)])
         .run(() => 'both', { wait: Number.POSITIVE_INFINITY })
-      await stage.queued(b, y, 1)
+      await context.queued(b, y, 1)
       return b.locks.mutex(x).run(() => 'inner', { wait: Number.POSITIVE_INFINITY })
     })
-    const first = await stage.settlesInTime(
+    const first = await context.settlesInTime(
       'the ring to be broken',
       ring.catch((error) => error.code),
-      8_000 + stage.timeout,
+      8_000 + context.timeout,
     )
-    const second = await stage.settlesInTime(
+    const second = await context.settlesInTime(
       'the other',
       other.catch((error) => error.code),
     )
@@ -106,26 +106,26 @@ const kinds = {
     )
   },
 
-  'are not seen in a queue that merely is slow': async (stage, a) => {
-    const [b, c] = [stage.client(), stage.client()]
-    const [x, y, z] = [stage.name(), stage.name(), stage.name()]
+  'are not seen in a queue that merely is slow': async (context, a) => {
+    const [b, c] = [context.client(), context.client()]
+    const [x, y, z] = [context.name(), context.name(), context.name()]
     const slow = a.locks.mutex(z).run(() => pause(1_500))
     const chain = [
       b.locks.mutex(y).run(() => b.locks.mutex(z).run(() => 'b')),
       c.locks.mutex(x).run(() => c.locks.mutex(y).run(() => 'c')),
     ]
-    assert.deepEqual(await stage.settlesInTime('the queue', Promise.all(chain), 2_000 + 2 * stage.timeout), [
-      'b',
-      'c',
-    ])
+    assert.deepEqual(
+      await context.settlesInTime('the queue', Promise.all(chain), 2_000 + 2 * context.timeout),
+      ['b', 'c'],
+    )
     await slow
   },
-} satisfies Record<string, (stage: TestContext, client: Client) => Promise<void>>
+} satisfies Record<string, (context: TestContext, client: Client) => Promise<void>>
 
 export function deadlocks(it: It, { traits }: Fixture): void {
-  it('are foretold when locks are taken in two orders, even if nobody waits', async (stage) => {
-    const { locks } = stage.client()
-    const [x, y] = [stage.name('x'), stage.name('y')]
+  it('are foretold when locks are taken in two orders, even if nobody waits', async (context) => {
+    const { locks } = context.client()
+    const [x, y] = [context.name('x'), context.name('y')]
     const told: unknown[] = []
     locks.on('order', ({ orders }) => told.push(orders))
     const both = (one: string, two: string) =>
@@ -143,5 +143,5 @@ export function deadlocks(it: It, { traits }: Fixture): void {
     ])
   })
   if (traits.cells !== true) return
-  for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
+  for (const [name, test] of Object.entries(kinds)) it(name, (context) => test(context, context.client()))
 }

@@ -11,14 +11,14 @@ const patient = { wait: Number.POSITIVE_INFINITY }
 
 export function fairness(it: It, { make, traits }: Fixture): void {
   if (traits.fair) {
-    it('with `fair: true` keeps its turn when the event loop stands still as the grant arrives', async (stage) => {
-      const holder = stage.client()
-      const name = stage.name()
-      const ttl = Math.max(stage.ttl, 4_000)
+    it('with `fair: true` keeps its turn when the event loop stands still as the grant arrives', async (context) => {
+      const holder = context.client()
+      const name = context.name()
+      const ttl = Math.max(context.ttl, 4_000)
       const factory = make()
       const slow = createLocks((env) => stalling(factory(env), name, env.clock))
-      stage.cleanup(() => slow.close())
-      await stage.connected(holder)
+      context.cleanup(() => slow.close())
+      await context.connected(holder)
       const lease = await holder.locks.mutex(name).acquire({ fair: true })
       const served: string[] = []
       const first = slow.mutex(name).run(
@@ -29,37 +29,37 @@ export function fairness(it: It, { make, traits }: Fixture): void {
         },
         { fair: true, ttl },
       )
-      await stage.queued(holder, name, 1)
+      await context.queued(holder, name, 1)
       const second = holder.locks.mutex(name).run(() => void served.push('second'), { fair: true })
-      await stage.queued(holder, name, 2)
+      await context.queued(holder, name, 2)
       await lease.release()
-      await stage.settlesInTime('both to be served', Promise.all([first, second]), 3 * stage.timeout)
+      await context.settlesInTime('both to be served', Promise.all([first, second]), 3 * context.timeout)
       assert.deepEqual(served, ['first, fresh', 'second'])
     })
 
-    it('with `fair: true` is first come, first served over clients', async (stage) => {
-      const clients = [stage.client(), stage.client(), stage.client()]
+    it('with `fair: true` is first come, first served over clients', async (context) => {
+      const clients = [context.client(), context.client(), context.client()]
       const [holder] = clients
       if (holder === undefined) return
-      const name = stage.name()
+      const name = context.name()
       const lease = await holder.locks.mutex(name).acquire({ fair: true })
       const served: number[] = []
       const waits: Promise<void>[] = []
       for (let i = 0; i < 9; i++) {
         const client = clients[(i * 2) % 3] ?? holder
         waits.push(client.locks.mutex(name).run(() => void served.push(i), { fair: true }))
-        await stage.queued(holder, name, i + 1)
+        await context.queued(holder, name, i + 1)
       }
       await lease.release()
-      await stage.settlesInTime('nine waiters to be served', Promise.all(waits), 4 * stage.timeout)
+      await context.settlesInTime('nine waiters to be served', Promise.all(waits), 4 * context.timeout)
       assert.deepEqual(served, [0, 1, 2, 3, 4, 5, 6, 7, 8])
     })
 
-    it('with `fair: true` goes on in order when one in the middle gives up', async (stage) => {
-      const clients = [stage.client(), stage.client(), stage.client()]
+    it('with `fair: true` goes on in order when one in the middle gives up', async (context) => {
+      const clients = [context.client(), context.client(), context.client()]
       const [holder] = clients
       if (holder === undefined) return
-      const name = stage.name()
+      const name = context.name()
       const lease = await holder.locks.mutex(name).acquire({ fair: true })
       const served: number[] = []
       const stop = new AbortController()
@@ -68,28 +68,30 @@ export function fairness(it: It, { make, traits }: Fixture): void {
         const options = i === 1 ? { fair: true, signal: stop.signal } : { fair: true }
         const wait = client.locks.mutex(name).run(() => void served.push(i), options)
         waits.push(i === 1 ? assert.rejects(wait, { message: 'gave up' }) : wait)
-        await stage.queued(holder, name, i + 1)
+        await context.queued(holder, name, i + 1)
       }
       stop.abort(new Error('gave up'))
-      await stage.until(
+      await context.until(
         'the place to be gone',
         async () => (await holder.locks.inspect(name)).waiters.length === 2,
       )
       await lease.release()
-      await stage.settlesInTime('the others to be served', Promise.all(waits))
+      await context.settlesInTime('the others to be served', Promise.all(waits))
       assert.deepEqual(served, [0, 2])
     })
   } else {
-    it('is not to be had with `fair: true`, which is refused before anything is sent', async (stage) => {
-      const client = stage.client()
-      await assert.rejects(client.locks.mutex(stage.name()).acquire({ fair: true }), { code: 'UNSUPPORTED' })
+    it('is not to be had with `fair: true`, which is refused before anything is sent', async (context) => {
+      const client = context.client()
+      await assert.rejects(client.locks.mutex(context.name()).acquire({ fair: true }), {
+        code: 'UNSUPPORTED',
+      })
       assert.equal(client.asked(), 0)
     })
   }
 
-  it('without it is bounded: a busy process does not keep the lock from another one', async (stage) => {
-    const [busy, other] = [stage.client(), stage.client()]
-    const name = stage.name()
+  it('without it is bounded: a busy process does not keep the lock from another one', async (context) => {
+    const [busy, other] = [context.client(), context.client()]
+    const name = context.name()
     let servedBusy = 0
     let waits: Promise<Lease> | undefined
     let servedBefore = 0
@@ -101,9 +103,9 @@ export function fairness(it: It, { make, traits }: Fixture): void {
       servedBusy++
       if (servedBusy === 5) {
         waits = other.locks.mutex(name).acquire()
-        await stage.queued(other, name, 1)
+        await context.queued(other, name, 1)
         // The holder is notified over a separate path, which may be slower: until then it rightly passes the lock on locally.
-        await stage.until('the holder to hear of it', () => busy.contended(name))
+        await context.until('the holder to hear of it', () => busy.contended(name))
         servedBefore = servedBusy
         begin()
       }
@@ -111,7 +113,7 @@ export function fairness(it: It, { make, traits }: Fixture): void {
     }
     const all = Promise.all(Array.from({ length: 300 }, () => busy.locks.mutex(name).run(section, patient)))
     await Promise.race([all, begun])
-    const lease = await stage.settlesInTime(
+    const lease = await context.settlesInTime(
       'the other client to be served',
       waits ?? Promise.reject(new Error('never asked')),
     )

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { acquireInChild } from './child-process.js'
-import { beforeInspect, type Client, cellsOf } from './client.js'
+import { beforeInspect, type Client, getCells } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
 import { notYet, type TestContext } from './test-context.js'
@@ -17,7 +17,7 @@ async function parked(
   client: Client,
   wait: () => Promise<boolean>,
 ): Promise<{ readonly waits: Promise<boolean> }> {
-  const cells = cellsOf(client)
+  const cells = getCells(client)
   const changed = cells.changed.bind(cells)
   const looked = new Promise<void>((resolve) => {
     cells.changed = (...asked) => {
@@ -34,8 +34,8 @@ async function parked(
 }
 
 const kinds = {
-  'open for everybody when they have been counted down': async (stage, a) => {
-    const [b, c, name] = [stage.client(), stage.client(), stage.name()]
+  'open for everybody when they have been counted down': async (context, a) => {
+    const [b, c, name] = [context.client(), context.client(), context.name()]
     const latch = a.locks.latch(name)
     const early = c.locks.latch(name).wait({ wait: Number.POSITIVE_INFINITY })
     assert.equal(await latch.setCount(3, { keep: 20_000 }), true)
@@ -47,20 +47,24 @@ const kinds = {
     assert.equal(await c.locks.latch(name).wait({ wait: 0 }), false)
     assert.equal(await notYet(c.locks.latch(name).wait({ wait: 40 })), false)
     assert.equal(await latch.countDown(7), 0)
-    assert.deepEqual(await stage.settlesInTime('all to go on', Promise.all([early, ...waits])), [
+    assert.deepEqual(await context.settlesInTime('all to go on', Promise.all([early, ...waits])), [
       true,
       true,
       true,
       true,
     ])
-    assert.equal(await stage.client().locks.latch(name).wait(), true, 'it stays open for those who come late')
+    assert.equal(
+      await context.client().locks.latch(name).wait(),
+      true,
+      'it stays open for those who come late',
+    )
     assert.equal(await b.locks.latch(name).setCount(1), true, 'it can be closed again')
     assert.equal(await latch.count(), 1)
     assert.equal(await latch.countDown(), 0)
   },
 
-  'count every one of many, exactly': async (stage, a) => {
-    const [b, c, name] = [stage.client(), stage.client(), stage.name()]
+  'count every one of many, exactly': async (context, a) => {
+    const [b, c, name] = [context.client(), context.client(), context.name()]
     const count = 40
     await a.locks.latch(name).setCount(count, { keep: 20_000 })
     const left = await Promise.all(
@@ -71,15 +75,15 @@ const kinds = {
     assert.equal(await a.locks.latch(name).countDown(), 0)
   },
 
-  'reject whoever waits for one that is deleted, in any process': async (stage, a) => {
-    const [b, name] = [stage.client(), stage.name()]
+  'reject whoever waits for one that is deleted, in any process': async (context, a) => {
+    const [b, name] = [context.client(), context.name()]
     const [mine, theirs] = [a.locks.latch(name), b.locks.latch(name)]
     assert.equal(await mine.delete(), false, 'there is none')
     await mine.setCount(2)
     const waits = [await parked(a, () => mine.wait(forEver)), await parked(b, () => theirs.wait(forEver))]
     assert.equal(await theirs.delete(), true)
     for (const { waits: one } of waits)
-      await assert.rejects(stage.settlesInTime('to hear of it', one), gone(name))
+      await assert.rejects(context.settlesInTime('to hear of it', one), gone(name))
     assert.equal(await mine.count(), 0)
     assert.equal(await mine.wait({ wait: 0 }), false, 'it is as if it had never been')
     await assert.rejects(mine.countDown(), /is not closed/)
@@ -89,25 +93,25 @@ const kinds = {
   },
 
   'tell whoever waits what became of the one it waited for, also when it is closed again at once': async (
-    stage,
+    context,
     a,
   ) => {
-    const [b, name] = [stage.client(), stage.name()]
+    const [b, name] = [context.client(), context.name()]
     const [mine, theirs] = [a.locks.latch(name), b.locks.latch(name)]
     await mine.setCount(1)
     const opened = await parked(b, () => theirs.wait(forEver))
     await mine.countDown()
     await mine.setCount(1)
-    assert.equal(await stage.settlesInTime('to hear that it opened', opened.waits), true)
+    assert.equal(await context.settlesInTime('to hear that it opened', opened.waits), true)
     const deleted = await parked(b, () => theirs.wait(forEver))
     await mine.delete()
     await mine.setCount(1)
-    await assert.rejects(stage.settlesInTime('to hear that it was deleted', deleted.waits), gone(name))
+    await assert.rejects(context.settlesInTime('to hear that it was deleted', deleted.waits), gone(name))
     await mine.delete()
   },
 
-  'refuse what makes no sense': async (stage, a) => {
-    const latch = a.locks.latch(stage.name())
+  'refuse what makes no sense': async (context, a) => {
+    const latch = a.locks.latch(context.name())
     await assert.rejects(latch.countDown(), /is not closed; setCount\(\) closes it/)
     await assert.rejects(latch.setCount(0), /count must be a whole number from 1 to 1000000000, got 0/)
     await assert.rejects(latch.setCount(1, { keep: -1 }), /keep must be from 0/)
@@ -118,11 +122,11 @@ const kinds = {
     await assert.rejects(waits, (error) => error === reason)
     assert.equal(await latch.count(), 0)
   },
-} satisfies Record<string, (stage: TestContext, client: Client) => Promise<void>>
+} satisfies Record<string, (context: TestContext, client: Client) => Promise<void>>
 
 const joined = {
-  'that are deleted leave their leases to those who joined': async (stage, a) => {
-    const [b, name] = [stage.client(), stage.name()]
+  'that are deleted leave their leases to those who joined': async (context, a) => {
+    const [b, name] = [context.client(), context.name()]
     const latch = a.locks.latch(name)
     await latch.setCount(1)
     const work = await b.locks.latch(name).join()
@@ -133,8 +137,8 @@ const joined = {
     assert.equal(await latch.count(), 0)
   },
 
-  'are held closed by those who joined, until they leave': async (stage, a) => {
-    const [b, name] = [stage.client(), stage.name()]
+  'are held closed by those who joined, until they leave': async (context, a) => {
+    const [b, name] = [context.client(), context.name()]
     await a.locks.latch(name).setCount(1, { keep: 20_000 })
     const work = await b.locks.latch(name).join()
     assert.equal(await a.locks.latch(name).count(), 2)
@@ -142,15 +146,15 @@ const joined = {
     assert.equal(await a.locks.latch(name).countDown(), 0)
     assert.equal(await a.locks.latch(name).wait({ wait: 0 }), false)
     assert.equal(await work.release(), 'released')
-    assert.equal(await stage.settlesInTime('it to open', waits), true)
+    assert.equal(await context.settlesInTime('it to open', waits), true)
     await assert.rejects(b.locks.latch(name).join(), /is not closed/)
   },
 
   'stay closed when somebody joins before the last one leaves, between two requests of whoever looks': async (
-    stage,
+    context,
     a,
   ) => {
-    const [b, name] = [stage.client(), stage.name()]
+    const [b, name] = [context.client(), context.name()]
     const [mine, theirs] = [a.locks.latch(name), b.locks.latch(name)]
     await mine.setCount(1, { keep: 20_000 })
     let work = await theirs.join()
@@ -170,59 +174,59 @@ const joined = {
     assert.equal(await mine.wait({ wait: 0 }), true)
   },
 
-  'do not count those who joined and are cut off for ever': async (stage, a) => {
-    const [b, name] = [stage.client(), stage.name()]
+  'do not count those who joined and are cut off for ever': async (context, a) => {
+    const [b, name] = [context.client(), context.name()]
     await a.locks.latch(name).setCount(1, { keep: 20_000 })
-    const work = await b.locks.latch(name).join({ ttl: stage.ttl })
+    const work = await b.locks.latch(name).join({ ttl: context.ttl })
     await a.locks.latch(name).countDown()
-    await stage.cut(b)
-    assert.equal(await a.locks.latch(name).wait({ wait: 2 * stage.ttl + stage.timeout }), true)
+    await context.cut(b)
+    assert.equal(await a.locks.latch(name).wait({ wait: 2 * context.ttl + context.timeout }), true)
     assert.equal(work.isHeld, false, 'it opened while somebody who joined was at work')
   },
 
-  'are kept no longer than open ones, although those who joined were cut off': async (stage, a) => {
-    const b = stage.client()
-    await stage.connected(b)
+  'are kept no longer than open ones, although those who joined were cut off': async (context, a) => {
+    const b = context.client()
+    await context.connected(b)
     const forgotten = async (name: string) =>
-      (await cellsOf(a).read(`latch:${name}`, new AbortController().signal)) === undefined
-    const [before, after] = [stage.name(), stage.name()]
+      (await getCells(a).read(`latch:${name}`, new AbortController().signal)) === undefined
+    const [before, after] = [context.name(), context.name()]
     const keep = { keep: 1_000 }
     await a.locks.latch(before).setCount(1, keep)
     await a.locks.latch(after).setCount(1, keep)
     const works = [
-      await b.locks.latch(before).join({ ttl: stage.momentary }),
-      await b.locks.latch(after).join({ ttl: stage.momentary }),
+      await b.locks.latch(before).join({ ttl: context.momentary }),
+      await b.locks.latch(after).join({ ttl: context.momentary }),
     ]
     await a.locks.latch(after).countDown()
-    await stage.cut(b)
+    await context.cut(b)
     const ended = async (name: string) =>
       (await a.locks.inspect(name)).holders.every(({ expiresIn }) => expiresIn <= 0)
-    await stage.until('their leases to end', async () => (await ended(before)) && (await ended(after)))
+    await context.until('their leases to end', async () => (await ended(before)) && (await ended(after)))
     assert.deepEqual(
       works.map((work) => work.isHeld),
       [false, false],
     )
     assert.equal(await a.locks.latch(before).countDown(), 0)
     assert.equal(await a.locks.latch(after).wait({ wait: 0 }), true)
-    await stage.until('the store to forget one that was counted down', () => forgotten(before))
-    await stage.until('the store to forget one that was found open', () => forgotten(after))
+    await context.until('the store to forget one that was counted down', () => forgotten(before))
+    await context.until('the store to forget one that was found open', () => forgotten(after))
   },
-} satisfies Record<string, (stage: TestContext, client: Client) => Promise<void>>
+} satisfies Record<string, (context: TestContext, client: Client) => Promise<void>>
 
 export function latches(it: It, { traits, childClient }: Fixture): void {
   if (traits.cells !== true) {
-    it('are refused when they are made', async (stage) => {
-      const { locks } = stage.client()
-      assert.throws(() => locks.latch(stage.name()), { code: 'UNSUPPORTED' })
+    it('are refused when they are made', async (context) => {
+      const { locks } = context.client()
+      assert.throws(() => locks.latch(context.name()), { code: 'UNSUPPORTED' })
     })
     return
   }
   const shared = traits.modes.includes('shared')
   for (const [name, test] of Object.entries({ ...kinds, ...(shared && joined) }))
-    it(name, (stage) => test(stage, stage.client()))
+    it(name, (context) => test(context, context.client()))
   if (!shared) {
-    it('cannot be joined without shared mode', async (stage) => {
-      const latch = stage.client().locks.latch(stage.name())
+    it('cannot be joined without shared mode', async (context) => {
+      const latch = context.client().locks.latch(context.name())
       await latch.setCount(1)
       await assert.rejects(latch.join(), { code: 'UNSUPPORTED' })
       await latch.countDown()
@@ -231,16 +235,16 @@ export function latches(it: It, { traits, childClient }: Fixture): void {
   }
   if (!traits.shared || childClient === undefined) return
 
-  it('do not count for ever a process that joined and was killed with -9', async (stage) => {
-    const client = stage.client()
-    const name = stage.name()
+  it('do not count for ever a process that joined and was killed with -9', async (context) => {
+    const client = context.client()
+    const name = context.name()
     const latch = client.locks.latch(name)
     await latch.setCount(1, { keep: 20_000 })
-    const child = acquireInChild(stage, childClient, name, stage.lasting, 'latch')
+    const child = acquireInChild(context, childClient, name, context.lasting, 'latch')
     await child.received('granted')
     await latch.countDown()
     assert.equal(await latch.count(), 1)
     await child.kill()
-    assert.equal(await latch.wait({ wait: 2 * stage.lasting + stage.timeout }), true)
+    assert.equal(await latch.wait({ wait: 2 * context.lasting + context.timeout }), true)
   })
 }

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
-import { inVain, pause } from './test-context.js'
+import { expiredWait, pause } from './test-context.js'
 
 export function leaks(it: It, _fixture: Fixture): void {
-  it('do not come of a thousand acquisitions with one long-lived signal', async (stage) => {
-    const client = stage.client()
-    const lock = client.locks.mutex(stage.name())
+  it('do not come of a thousand acquisitions with one long-lived signal', async (context) => {
+    const client = context.client()
+    const lock = client.locks.mutex(context.name())
     const { signal } = new AbortController()
     let most = 0
     for (let i = 0; i < 1_000; i++) {
@@ -19,15 +19,15 @@ export function leaks(it: It, _fixture: Fixture): void {
     assert.equal(listeners(signal), 0)
   })
 
-  it('do not come of waits that end in any way', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
+  it('do not come of waits that end in any way', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
     const lock = a.locks.mutex(name)
-    await stage.connected(a, b)
+    await context.connected(a, b)
     const { signal } = new AbortController()
     const lease = await b.locks.mutex(name).acquire()
     for (let i = 0; i < 10; i++) {
-      await assert.rejects(lock.acquire({ signal, wait: 3 }), inVain)
+      await assert.rejects(lock.acquire({ signal, wait: 3 }), expiredWait)
       assert.equal(await lock.tryAcquire({ signal }), undefined)
       const own = new AbortController()
       const gone = assert.rejects(lock.acquire({ signal: own.signal }), { message: 'gone' })
@@ -40,35 +40,35 @@ export function leaks(it: It, _fixture: Fixture): void {
     await lease.release()
   })
 
-  it('do not come of failed renewals: none becomes an unhandled rejection', async (stage) => {
-    const client = stage.client()
+  it('do not come of failed renewals: none becomes an unhandled rejection', async (context) => {
+    const client = context.client()
     const unhandled: unknown[] = []
     const note = (reason: unknown) => void unhandled.push(reason)
     process.on('unhandledRejection', note)
-    stage.cleanup(() => void process.off('unhandledRejection', note))
+    context.cleanup(() => void process.off('unhandledRejection', note))
     const leases = await Promise.all(
-      Array.from({ length: 5 }, () => client.locks.mutex(stage.name()).acquire({ ttl: stage.ttl })),
+      Array.from({ length: 5 }, () => client.locks.mutex(context.name()).acquire({ ttl: context.ttl })),
     )
-    await stage.cut(client)
-    await stage.until(
+    await context.cut(client)
+    await context.until(
       'the losses',
       () => leases.every((lease) => !lease.isHeld),
-      2 * stage.ttl + stage.timeout,
+      2 * context.ttl + context.timeout,
     )
-    await stage.heal()
+    await context.heal()
     await pause(50)
     assert.deepEqual(unhandled, [])
     assert.ok(leases.every((lease) => lease.signal.aborted))
   })
 
-  it('do not come of listeners: each is taken off again', async (stage) => {
-    const client = stage.client()
-    let heard = 0
-    const stop = client.locks.on('granted', () => heard++)
-    await client.locks.mutex(stage.name()).run(() => undefined)
+  it('do not come of listeners: each is taken off again', async (context) => {
+    const client = context.client()
+    let calls = 0
+    const stop = client.locks.on('granted', () => calls++)
+    await client.locks.mutex(context.name()).run(() => undefined)
     stop()
-    await client.locks.mutex(stage.name()).run(() => undefined)
-    assert.equal(heard, 1)
+    await client.locks.mutex(context.name()).run(() => undefined)
+    assert.equal(calls, 1)
   })
 }
 

@@ -3,9 +3,9 @@ import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
 
 export function localQueue(it: It, { traits }: Fixture): void {
-  it('cost the store one waiter, and all are served', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
+  it('cost the store one waiter, and all are served', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
     const lease = await b.locks.mutex(name).acquire()
     let inside = 0
     let served = 0
@@ -22,37 +22,37 @@ export function localQueue(it: It, { traits }: Fixture): void {
         ),
       ),
     )
-    await stage.queued(b, name, 1)
-    assert.equal(await stage.waiters(b, name), 1)
+    await context.queued(b, name, 1)
+    assert.equal(await context.waiters(b, name), 1)
     assert.equal(a.asked(), 1)
     await lease.release()
     await all
     assert.equal(served, 1_000)
   })
 
-  it('take the place in line over from one that gives up', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
+  it('take the place in line over from one that gives up', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
     const lease = await b.locks.mutex(name).acquire()
     const stop = new AbortController()
     const first = assert.rejects(a.locks.mutex(name).acquire({ signal: stop.signal }), { message: 'gone' })
-    await stage.queued(b, name, 1)
+    await context.queued(b, name, 1)
     const second = a.locks.mutex(name).acquire()
     stop.abort(new Error('gone'))
     await first
     await lease.release()
-    await (await stage.settlesInTime('the second request', second)).release()
+    await (await context.settlesInTime('the second request', second)).release()
   })
 
-  it('are refused beyond maxPending before anything is sent, until one of those who wait has ended', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
+  it('are refused beyond maxPending before anything is sent, until one of those who wait has ended', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
     const held = await b.locks.mutex(name).acquire()
     const lock = a.locks.mutex(name, { maxPending: 2, wait: Number.POSITIVE_INFINITY })
     const tooMany = { name: 'TooManyWaitersError', code: 'TOO_MANY_WAITERS', lock: name, maxPending: 2 }
     const stop = new AbortController()
     const [first, gone] = [lock.acquire(), lock.acquire({ signal: stop.signal })]
-    await stage.queued(b, name, 1)
+    await context.queued(b, name, 1)
     const asked = a.asked()
     await assert.rejects(lock.acquire(), tooMany)
     await assert.rejects(
@@ -69,23 +69,24 @@ export function localQueue(it: It, { traits }: Fixture): void {
     const third = lock.acquire({ maxPending: 3 })
     await assert.rejects(lock.acquire(), tooMany)
     await held.release()
-    for (const lease of [first, second, third]) await (await stage.settlesInTime('its turn', lease)).release()
+    for (const lease of [first, second, third])
+      await (await context.settlesInTime('its turn', lease)).release()
     await (await lock.acquire({ maxPending: 1 })).release()
   })
 
-  it('each keep their own deadline', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
+  it('each keep their own deadline', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
     const lease = await b.locks.mutex(name).acquire()
     const timedOut = { code: 'ACQUIRE_TIMEOUT' }
-    await stage.connected(a)
+    await context.connected(a)
     const patient = a.locks.mutex(name).acquire()
-    await stage.queued(b, name, 1)
+    await context.queued(b, name, 1)
     const waits = [60, 100, 200].map((wait) =>
       assert.rejects(a.locks.mutex(name).acquire({ wait }), timedOut),
     )
-    await stage.settlesInTime('three deadlines', Promise.all(waits))
+    await context.settlesInTime('three deadlines', Promise.all(waits))
     await lease.release()
-    await (await stage.settlesInTime('the patient one', patient)).release()
+    await (await context.settlesInTime('the patient one', patient)).release()
   })
 }

@@ -1,3 +1,4 @@
+// Long because it is a list of tests that share their helpers.
 import assert from 'node:assert/strict'
 import { LeaseLostError, type LossCause } from 'holdfast'
 import type { Client } from './client.js'
@@ -6,13 +7,13 @@ import type { It } from './suite.js'
 import { block, pause, type TestContext } from './test-context.js'
 
 export function loss(it: It, fixture: Fixture): void {
-  it('is told to a holder that is cut off before anybody else can have the lock', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
+  it('is told to a holder that is cut off before anybody else can have the lock', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
     const states: string[] = []
     for (const event of ['doubtful', 'lost'] as const) a.locks.on(event, () => states.push(event))
-    const ttl = stage.lasting
-    await stage.connected(a, b)
+    const ttl = context.lasting
+    await context.connected(a, b)
     const lease = await a.locks.mutex(name).acquire({ ttl })
     const { signal } = lease
     let heldAtGrant: boolean | undefined
@@ -23,13 +24,13 @@ export function loss(it: It, fixture: Fixture): void {
         heldAtGrant = lease.isHeld
         return granted
       })
-    await stage.queued(b, name, 1)
-    await stage.cut(a)
-    const second = await stage.settlesInTime('the lock to be free again', next, 3 * ttl + stage.timeout)
+    await context.queued(b, name, 1)
+    await context.cut(a)
+    const second = await context.settlesInTime('the lock to be free again', next, 3 * ttl + context.timeout)
     assert.equal(heldAtGrant, false, 'two clients believed to hold it')
     assert.equal(lease.state, 'lost')
     assert.throws(() => lease.assertHeld(), LeaseLostError)
-    await stage.until('the signal', () => signal.aborted)
+    await context.until('the signal', () => signal.aborted)
     assert.ok(signal.reason instanceof LeaseLostError)
     const { why } = signal.reason
     // A slow reply before the cut causes a doubt of its own, which that reply ended.
@@ -38,65 +39,69 @@ export function loss(it: It, fixture: Fixture): void {
     await second.release()
   })
 
-  it('does not come of a cut that is healed in time', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
-    const ttl = Math.max(stage.ttl * 4, 4_000)
+  it('does not come of a cut that is healed in time', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
+    const ttl = Math.max(context.ttl * 4, 4_000)
     const lease = await a.locks.mutex(name).acquire({ ttl })
-    await stage.cut(a)
+    await context.cut(a)
     // Long enough for a renewal to fail, short enough for a slow machine. A session may end before the ttl does.
     await pause(lease.remaining() * 0.45)
     assert.equal(lease.isHeld, true)
-    await stage.heal()
+    await context.heal()
     const left = lease.remaining()
     // A driver may prove the lease before the core has asked: the state stays doubtful until then.
-    await stage.until('a renewal', () => lease.remaining() > left && lease.state === 'held')
-    await stage.assertTaken(b, name)
+    await context.until('a renewal', () => lease.remaining() > left && lease.state === 'held')
+    await context.assertHeld(b, name)
     await lease.release()
   })
 
-  it('is known to a synchronous check at once when the event loop was blocked too long', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
-    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl })
+  it('is known to a synchronous check at once when the event loop was blocked too long', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
+    const lease = await a.locks.mutex(name).acquire({ ttl: context.ttl })
     const { signal } = lease
-    block(stage.ttl + 20)
+    block(context.ttl + 20)
     assert.equal(signal.aborted, false, 'nothing could have told the signal yet')
     assert.throws(() => lease.assertHeld(), { code: 'LEASE_LOST', why: 'expired' })
     assert.equal(lease.isHeld, false)
     assert.equal(lease.remaining(), 0)
-    await stage.until('the signal', () => signal.aborted)
-    await stage.settlesInTime('the lock to be free', stage.assertFree(b, name))
+    await context.until('the signal', () => signal.aborted)
+    await context.settlesInTime('the lock to be free', context.assertFree(b, name))
     assert.equal(await lease.release(), 'lost')
   })
 
-  it('is for good: neither healing nor extending revives a lost lease', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
-    const lease = await loseByCut(stage, a, name)
-    await stage.heal()
+  it('is for good: neither healing nor extending revives a lost lease', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
+    const lease = await loseByCut(context, a, name)
+    await context.heal()
     await assert.rejects(lease.extend(), LeaseLostError)
     assert.equal(lease.state, 'lost')
     assert.equal(lease.isHeld, false)
-    const second = await b.locks.mutex(name).acquire({ wait: stage.ttl + stage.timeout })
+    const second = await b.locks.mutex(name).acquire({ wait: context.ttl + context.timeout })
     assert.equal(await lease.release(), 'lost')
     assert.equal(await lease.release(), 'lost')
-    await stage.assertTaken(a, name)
+    await context.assertHeld(a, name)
     assert.equal(second.isHeld, true)
     await second.release()
   })
 
-  it('throws from `run`, with what the function returned', async (stage) => {
-    const a = stage.client()
-    const name = stage.name()
-    await stage.connected(a)
+  it('throws from `run`, with what the function returned', async (context) => {
+    const a = context.client()
+    const name = context.name()
+    await context.connected(a)
     const answer = a.locks.mutex(name).run(
       async (lease) => {
-        await takeAway(stage, a, name)
-        await stage.until('the loss to be noticed', () => !lease.isHeld, stage.momentary + stage.timeout)
+        await takeAway(context, a, name)
+        await context.until(
+          'the loss to be noticed',
+          () => !lease.isHeld,
+          context.momentary + context.timeout,
+        )
         return 'receipt'
       },
-      { ttl: stage.momentary },
+      { ttl: context.momentary },
     )
     const error = await answer.catch((error: unknown) => error)
     assert.ok(error instanceof LeaseLostError, String(error))
@@ -104,32 +109,32 @@ export function loss(it: It, fixture: Fixture): void {
     assert.equal(error.lock, name)
   })
 
-  it('is noticed within a renewal when the store has taken the lock away', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
+  it('is noticed within a renewal when the store has taken the lock away', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
     const lost: string[] = []
     a.locks.on('lost', ({ why }) => lost.push(why))
-    await stage.connected(a, b)
-    const lease = await a.locks.mutex(name).acquire({ ttl: stage.momentary })
-    await takeAway(stage, b, name)
-    await stage.until('the loss', () => lease.state === 'lost', stage.momentary + stage.timeout)
-    await stage.until('the event', () => lost.length > 0)
+    await context.connected(a, b)
+    const lease = await a.locks.mutex(name).acquire({ ttl: context.momentary })
+    await takeAway(context, b, name)
+    await context.until('the loss', () => lease.state === 'lost', context.momentary + context.timeout)
+    await context.until('the event', () => lost.length > 0)
     assert.equal(lost.length, 1)
     assert.notEqual(lost[0], 'max-hold')
     assert.equal(await lease.release(), 'lost')
-    await stage.assertFree(b, name)
+    await context.assertFree(b, name)
   })
 
-  it('by force comes by `signal` and event, with one cause, although nobody looks at the lease', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
+  it('by force comes by `signal` and event, with one cause, although nobody looks at the lease', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
     if (a.driver.forceRelease === undefined) return
-    const told = fixture.reportsLoss === true
-    const ttl = told ? 60_000 : Math.max(stage.ttl, 3_000)
+    const reportsLoss = fixture.reportsLoss === true
+    const ttl = reportsLoss ? 60_000 : Math.max(context.ttl, 3_000)
     const waited = async () => {
       const first = await b.locks.mutex(name).acquire()
       const next = a.locks.mutex(name).acquire({ ttl })
-      await stage.queued(b, name, 1)
+      await context.queued(b, name, 1)
       await first.release()
       return next
     }
@@ -143,10 +148,14 @@ export function loss(it: It, fixture: Fixture): void {
       signal.addEventListener('abort', () => resolve(), { once: true })
     })
     assert.equal(await b.locks.forceRelease(name), 1)
-    await stage.settlesInTime('the signal', aborted, told ? stage.timeout / 2 : ttl + stage.timeout)
+    await context.settlesInTime(
+      'the signal',
+      aborted,
+      reportsLoss ? context.timeout / 2 : ttl + context.timeout,
+    )
     assert.ok(signal.reason instanceof LeaseLostError)
     const { why } = signal.reason
-    assert.match(why, told ? /^revoked$/ : /^(revoked|taken)$/)
+    assert.match(why, reportsLoss ? /^revoked$/ : /^(revoked|taken)$/)
     assert.deepEqual(lost, [why])
     assert.equal(lease.state, 'lost')
     assert.throws(
@@ -156,38 +165,38 @@ export function loss(it: It, fixture: Fixture): void {
     assert.equal(await lease.release(), 'lost')
   })
 
-  it('is not made by looking: whoever listens hears of it in a tick of its own', async (stage) => {
-    const a = stage.client()
-    const lease = await a.locks.mutex(stage.name()).acquire({ ttl: stage.ttl, autoRenew: false })
+  it('is not made by looking: whoever listens hears of it in a tick of its own', async (context) => {
+    const a = context.client()
+    const lease = await a.locks.mutex(context.name()).acquire({ ttl: context.ttl, autoRenew: false })
     let events = 0
     a.locks.on('lost', () => events++)
     const { signal } = lease
-    block(stage.ttl + 20)
+    block(context.ttl + 20)
     assert.equal(lease.state, 'lost')
     assert.equal(lease.isHeld, false)
     assert.equal(lease.remaining(), 0)
     assert.throws(() => lease.assertHeld(), { why: 'expired' })
     assert.equal(lease.signal.aborted, false)
     assert.equal(events, 0)
-    await stage.until('the event', () => events === 1 && signal.aborted)
+    await context.until('the event', () => events === 1 && signal.aborted)
     assert.equal(signal.reason.why, 'expired')
   })
 
-  async function loseByCut(stage: TestContext, client: Client, name: string) {
-    const lease = await client.locks.mutex(name).acquire({ ttl: stage.ttl })
-    await stage.cut(client)
-    await stage.until('the loss', () => !lease.isHeld, 2 * stage.ttl + stage.timeout)
+  async function loseByCut(context: TestContext, client: Client, name: string) {
+    const lease = await client.locks.mutex(name).acquire({ ttl: context.ttl })
+    await context.cut(client)
+    await context.until('the loss', () => !lease.isHeld, 2 * context.ttl + context.timeout)
     return lease
   }
 
-  async function takeAway(stage: TestContext, client: Client, name: string): Promise<void> {
+  async function takeAway(context: TestContext, client: Client, name: string): Promise<void> {
     const { loseHold } = fixture.faults
     if (loseHold !== undefined) return loseHold(name)
     assert.ok(
       (await client.locks.forceRelease(name)) > 0,
       'the fixture needs loseHold: forceRelease ended nothing',
     )
-    await stage.until(
+    await context.until(
       'the hold to be gone',
       async () => (await client.locks.inspect(name)).holders.length === 0,
     )

@@ -39,13 +39,13 @@ const hostile = [
 ]
 
 export function names(it: It, _fixture: Fixture): void {
-  it('with special characters work like any other', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const suffix = stage.name('')
+  it('with special characters work like any other', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const suffix = context.name('')
     for (const special of hostile) {
       for (const name of [`${special}${suffix}`, `${suffix}${special}`]) {
         const lease = await a.locks.mutex(name).acquire()
-        await stage.assertTaken(b, name)
+        await context.assertHeld(b, name)
         const { holders } = await b.locks.inspect(name)
         assert.deepEqual(
           holders.map((holder) => holder.token),
@@ -53,14 +53,14 @@ export function names(it: It, _fixture: Fixture): void {
           name,
         )
         assert.equal(await lease.release(), 'released')
-        await stage.assertFree(b, name)
+        await context.assertFree(b, name)
       }
     }
   })
 
-  it('that differ anywhere are different locks', async (stage) => {
-    const client = stage.client()
-    const suffix = stage.name('')
+  it('that differ anywhere are different locks', async (context) => {
+    const client = context.client()
+    const suffix = context.name('')
     const similar = [
       'a:b',
       'a/b',
@@ -81,14 +81,14 @@ export function names(it: It, _fixture: Fixture): void {
     const names = similar.map((name) => `${suffix}${name}`)
     names.push(`${suffix}`, `${suffix} `, ` ${suffix}`, `${suffix}.`)
     const leases = []
-    for (const name of names) leases.push(await client.locks.mutex(name).acquire({ wait: stage.timeout }))
+    for (const name of names) leases.push(await client.locks.mutex(name).acquire({ wait: context.timeout }))
     assert.equal(leases.filter((lease) => lease.isHeld).length, names.length)
     await Promise.all(leases.map((lease) => lease.release()))
   })
 
-  it('may be 512 bytes long, and the last byte counts', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const start = stage.name('')
+  it('may be 512 bytes long, and the last byte counts', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const start = context.name('')
     const long = start + 'x'.repeat(511 - start.length)
     const wide = start + '🔒'.repeat(Math.floor((512 - start.length) / 4))
     for (const [one, other] of [
@@ -96,14 +96,14 @@ export function names(it: It, _fixture: Fixture): void {
       [wide, `${wide.slice(0, -2)}🔓`],
     ] as const) {
       const lease = await a.locks.mutex(one).acquire()
-      const second = await b.locks.mutex(other).acquire({ wait: stage.timeout })
-      await stage.assertTaken(b, one)
+      const second = await b.locks.mutex(other).acquire({ wait: context.timeout })
+      await context.assertHeld(b, one)
       await Promise.all([lease.release(), second.release()])
     }
   })
 
-  it('that are empty, too long, no text or have control characters are refused before anything is sent', async (stage) => {
-    const client = stage.client()
+  it('that are empty, too long, no text or have control characters are refused before anything is sent', async (context) => {
+    const client = context.client()
     const { locks } = client
     for (const bad of ['', 'x'.repeat(513), '🔒'.repeat(129), 'a\0b', 'a\nb', '\u007f', '\u0085']) {
       assert.throws(() => locks.mutex(bad), RangeError, JSON.stringify(bad))

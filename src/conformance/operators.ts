@@ -4,15 +4,15 @@ import type { It } from './suite.js'
 import { pause } from './test-context.js'
 
 export function operators(it: It, _fixture: Fixture): void {
-  it('tell who holds and who waits, in order, with notes', async (stage) => {
-    const [a, b, c] = [stage.client(), stage.client(), stage.client()]
-    const name = stage.name()
+  it('tell who holds and who waits, in order, with notes', async (context) => {
+    const [a, b, c] = [context.client(), context.client(), context.client()]
+    const name = context.name()
     const lease = await a.locks.mutex(name).acquire({ note: 'first', ttl: 30_000 })
     const fair = a.driver.traits.fair
     const waits = []
     for (const [i, client] of [b, c].entries()) {
       waits.push(client.locks.mutex(name).run(() => undefined, { note: `waiter ${i}`, fair }))
-      await stage.queued(a, name, i + 1)
+      await context.queued(a, name, i + 1)
     }
     await pause(30)
     const standing = await c.locks.inspect(name)
@@ -25,7 +25,7 @@ export function operators(it: It, _fixture: Fixture): void {
     )
     assert.equal(holder?.mode.kind, 'exclusive')
     assert.ok(
-      (holder?.heldFor ?? 0) >= 20 && (holder?.heldFor ?? 0) < stage.timeout * 2,
+      (holder?.heldFor ?? 0) >= 20 && (holder?.heldFor ?? 0) < context.timeout * 2,
       `held for ${holder?.heldFor} ms`,
     )
     assert.ok((holder?.expiresIn ?? 0) > 10_000, `expires in ${holder?.expiresIn} ms`)
@@ -37,26 +37,26 @@ export function operators(it: It, _fixture: Fixture): void {
     await Promise.all(waits)
   })
 
-  it('tell that a free name is free, also one never used', async (stage) => {
-    const client = stage.client()
-    const name = stage.name()
+  it('tell that a free name is free, also one never used', async (context) => {
+    const client = context.client()
+    const name = context.name()
     const { holders, waiters } = await client.locks.inspect(name)
     assert.deepEqual({ holders, waiters }, { holders: [], waiters: [] })
     await client.locks.mutex(name).run(() => undefined)
-    await stage.until(
+    await context.until(
       'nobody to hold it',
       async () => (await client.locks.inspect(name)).holders.length === 0,
     )
   })
 
-  it('list what is held or waited for by the beginning of its name, or say that it cannot be', async (stage) => {
-    const client = stage.client()
-    const prefix = stage.name('list')
+  it('list what is held or waited for by the beginning of its name, or say that it cannot be', async (context) => {
+    const client = context.client()
+    const prefix = context.name('list')
     const names = [`${prefix}:a`, `${prefix}:b\u2028/%.`, `${prefix}`]
     if (client.driver.list === undefined) return assert.rejects(client.locks.list(), { code: 'UNSUPPORTED' })
     const leases = []
     for (const name of names) leases.push(await client.locks.mutex(name).acquire())
-    const other = await client.locks.mutex(stage.name('other')).acquire()
+    const other = await client.locks.mutex(context.name('other')).acquire()
     const listed = (await client.locks.list(prefix)).map((standing) => standing.name)
     assert.deepEqual(listed.sort(), [...names].sort())
     assert.deepEqual(
@@ -66,29 +66,29 @@ export function operators(it: It, _fixture: Fixture): void {
     const all = (await client.locks.list()).map((standing) => standing.name)
     assert.ok([...names, other.name].every((name) => all.includes(name)))
     for (const lease of [...leases, other]) await lease.release()
-    await stage.until('nothing to be listed', async () => (await client.locks.list(prefix)).length === 0)
+    await context.until('nothing to be listed', async () => (await client.locks.list(prefix)).length === 0)
   })
 
-  it('take a lock from its holder by force, who is told, or say that it cannot be', async (stage) => {
-    const [a, b, c] = [stage.client(), stage.client(), stage.client()]
-    const name = stage.name()
+  it('take a lock from its holder by force, who is told, or say that it cannot be', async (context) => {
+    const [a, b, c] = [context.client(), context.client(), context.client()]
+    const name = context.name()
     if (a.driver.forceRelease === undefined)
       return assert.rejects(a.locks.forceRelease(name), { code: 'UNSUPPORTED' })
     assert.equal(await b.locks.forceRelease(name), 0)
-    await stage.connected(a, c)
-    const lease = await a.locks.mutex(name).acquire({ ttl: stage.lasting })
+    await context.connected(a, c)
+    const lease = await a.locks.mutex(name).acquire({ ttl: context.lasting })
     const next = c.locks.mutex(name).acquire()
-    await stage.queued(b, name, 1)
+    await context.queued(b, name, 1)
     assert.equal(await b.locks.forceRelease(name), 1)
-    const second = await stage.settlesInTime('the waiter to be granted', next)
+    const second = await context.settlesInTime('the waiter to be granted', next)
     assert.ok(second.token > lease.token)
-    await stage.until(
+    await context.until(
       'the old holder to be told',
       () => lease.state === 'lost',
-      stage.lasting + stage.timeout,
+      context.lasting + context.timeout,
     )
     assert.equal(await lease.release(), 'lost')
-    await stage.assertTaken(a, name)
+    await context.assertHeld(a, name)
     assert.equal(await second.release(), 'released')
   })
 }

@@ -6,40 +6,40 @@ import type { It } from './suite.js'
 import type { TestContext } from './test-context.js'
 
 export function outageOfHolders(it: It, { faults, traits }: Fixture): void {
-  it('of one client is told as such by every verb of a holder', async (stage) => {
-    const client = stage.client()
-    const verbs = await holding(stage, client, traits)
-    await stage.cut(client)
-    await areUnavailable(stage, verbs)
-    await stage.heal()
+  it('of one client is told as such by every verb of a holder', async (context) => {
+    const client = context.client()
+    const verbs = await holding(context, client, traits)
+    await context.cut(client)
+    await areUnavailable(context, verbs)
+    await context.heal()
   })
 
   const { stop } = faults
   if (stop === undefined) return
 
-  it('of all is told as such by every verb of a holder', async (stage) => {
-    const verbs = await holding(stage, stage.client(), traits)
+  it('of all is told as such by every verb of a holder', async (context) => {
+    const verbs = await holding(context, context.client(), traits)
     await stop()
-    await areUnavailable(stage, verbs)
-    await stage.heal()
+    await areUnavailable(context, verbs)
+    await context.heal()
   })
 }
 
 /** Holds what the verbs of a holder need. */
-async function holding(stage: TestContext, { locks }: Client, traits: Fixture['traits']): Promise<Verbs> {
+async function holding(context: TestContext, { locks }: Client, traits: Fixture['traits']): Promise<Verbs> {
   // Long enough to be held still when the store is gone, and short enough to wait for its end.
-  const ttl = Math.max(stage.ttl, 8_000)
-  const held = await locks.mutex(stage.name('extended')).acquire({ ttl })
+  const ttl = Math.max(context.ttl, 8_000)
+  const held = await locks.mutex(context.name('extended')).acquire({ ttl })
   const verbs: Verbs = { extend: { ask: () => held.extend(), longest: ttl / 3 } }
   if (traits.cells !== true) return verbs
-  const term = await locks.election(stage.name('led')).campaign('before', { ttl })
+  const term = await locks.election(context.name('led')).campaign('before', { ttl })
   verbs.proclaim = { ask: () => term.proclaim('after'), longest: ttl }
   if (traits.portable === true) {
-    const travels = await locks.mutex(stage.name('exported')).acquire({ ttl })
+    const travels = await locks.mutex(context.name('exported')).acquire({ ttl })
     verbs.export = { ask: () => locks.export(travels), longest: ttl }
   }
   if (traits.modes.includes('shared')) {
-    const entry = await locks.barrier(stage.name('left'), 1).enter({ ttl })
+    const entry = await locks.barrier(context.name('left'), 1).enter({ ttl })
     verbs['barrier.leave'] = { ask: () => entry.leave({ wait: 300 }), longest: 1_000 }
   }
   return verbs
@@ -48,7 +48,7 @@ async function holding(stage: TestContext, { locks }: Client, traits: Fixture['t
 /** `longest`: how long the verb tries, in ms. */
 type Verbs = Record<string, { readonly ask: () => Promise<unknown>; readonly longest: number }>
 
-async function areUnavailable(stage: TestContext, verbs: Verbs): Promise<void> {
+async function areUnavailable(context: TestContext, verbs: Verbs): Promise<void> {
   const begin = performance.now()
   const refused = Object.entries(verbs).map(async ([verb, { ask, longest }]) => {
     const error = await ask().catch((error: unknown) => error)
@@ -57,8 +57,8 @@ async function areUnavailable(stage: TestContext, verbs: Verbs): Promise<void> {
     assert.equal(error.code, 'UNAVAILABLE', `${verb}: ${error}`)
     const { tried = -1 } = error
     assert.ok(tried > 0 && tried <= Math.ceil(took), `${verb} took ${took} ms: ${error}`)
-    assert.ok(took < longest + stage.timeout, `${verb} took ${took} ms`)
+    assert.ok(took < longest + context.timeout, `${verb} took ${took} ms`)
     assert.match(error.message, new RegExp(`within ${Math.round(tried)} ms`))
   })
-  await stage.settlesInTime('every verb to end', Promise.all(refused), 10_000 + stage.timeout)
+  await context.settlesInTime('every verb to end', Promise.all(refused), 10_000 + context.timeout)
 }

@@ -9,78 +9,87 @@ export function outage(it: It, fixture: Fixture): void {
   const { faults, traits } = fixture
   outageOfHolders(it, fixture)
 
-  it('of one client ends its wait with an error, in time, and leaves no place in line', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
-    await a.locks.mutex(stage.name()).run(() => undefined)
+  it('of one client ends its wait with an error, in time, and leaves no place in line', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
+    await a.locks.mutex(context.name()).run(() => undefined)
     const lease = await b.locks.mutex(name).acquire()
-    await stage.cut(a)
+    await context.cut(a)
     const begin = performance.now()
     const error = await a.locks
       .mutex(name)
-      .acquire({ wait: 200, ttl: stage.ttl })
+      .acquire({ wait: 200, ttl: context.ttl })
       .catch((error: unknown) => error)
     const took = performance.now() - begin
-    assert.ok(took < 200 + stage.timeout, `took ${took} ms`)
+    assert.ok(took < 200 + context.timeout, `took ${took} ms`)
     assert.equal((error as { code?: unknown }).code, 'UNAVAILABLE', String(error))
-    await stage.heal()
+    await context.heal()
     await lease.release()
-    await (await a.locks.mutex(name).acquire({ wait: 2 * stage.ttl + stage.timeout })).release()
+    await (await a.locks.mutex(name).acquire({ wait: 2 * context.ttl + context.timeout })).release()
   })
 
-  it('of one client makes a try an error, not "not free"', async (stage) => {
-    const a = stage.client()
-    await a.locks.mutex(stage.name()).run(() => undefined)
-    await stage.cut(a)
-    const tried = a.locks.mutex(stage.name()).tryAcquire({ ttl: stage.ttl })
-    await assert.rejects(stage.settlesInTime('the try to end', tried, stage.ttl + stage.timeout + 10_000), {
-      code: 'UNAVAILABLE',
-    })
+  it('of one client makes a try an error, not "not free"', async (context) => {
+    const a = context.client()
+    await a.locks.mutex(context.name()).run(() => undefined)
+    await context.cut(a)
+    const tried = a.locks.mutex(context.name()).tryAcquire({ ttl: context.ttl })
+    await assert.rejects(
+      context.settlesInTime('the try to end', tried, context.ttl + context.timeout + 10_000),
+      {
+        code: 'UNAVAILABLE',
+      },
+    )
   })
 
-  it('of one client makes a release answer `unknown`, and the lock is free after its ttl', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
-    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl })
-    await stage.cut(a)
-    const outcome = await stage.settlesInTime(
+  it('of one client makes a release answer `unknown`, and the lock is free after its ttl', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
+    const lease = await a.locks.mutex(name).acquire({ ttl: context.ttl })
+    await context.cut(a)
+    const outcome = await context.settlesInTime(
       'the release to answer',
       lease.release(),
-      stage.ttl + stage.timeout,
+      context.ttl + context.timeout,
     )
     assert.match(outcome, /^(unknown|lost)$/)
     assert.equal(lease.isHeld, false)
-    await (await b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.timeout })).release()
+    await (await b.locks.mutex(name).acquire({ wait: 3 * context.ttl + context.timeout })).release()
   })
 
   const { stop } = faults
   if (stop === undefined) return
 
-  it('of all loses leases by their deadline, and ends waits in time', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
-    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl })
-    await b.locks.mutex(stage.name()).run(() => undefined)
+  it('of all loses leases by their deadline, and ends waits in time', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
+    const lease = await a.locks.mutex(name).acquire({ ttl: context.ttl })
+    await b.locks.mutex(context.name()).run(() => undefined)
     await stop()
-    const refused = b.locks.mutex(name).acquire({ wait: stage.ttl })
-    const error = await stage
-      .settlesInTime('the wait to end', refused, stage.ttl + stage.timeout)
+    const refused = b.locks.mutex(name).acquire({ wait: context.ttl })
+    const error = await context
+      .settlesInTime('the wait to end', refused, context.ttl + context.timeout)
       .catch((error: unknown) => error)
     assert.equal((error as { code?: unknown }).code, 'UNAVAILABLE', String(error))
-    await stage.until('the loss', () => !lease.isHeld, 2 * stage.ttl)
+    await context.until('the loss', () => !lease.isHeld, 2 * context.ttl)
   })
 
-  it('of all that begins during a wait is an outage at its end, not a lock that somebody holds', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
+  it('of all that begins during a wait is an outage at its end, not a lock that somebody holds', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
     const why: string[] = []
     b.locks.on('denied', (denied) => why.push(denied.why))
-    await a.locks.mutex(name).acquire({ ttl: stage.ttl })
-    const waits = [1, 2].map(() => b.locks.mutex(name).acquire({ wait: stage.ttl + 1_000, ttl: stage.ttl }))
+    await a.locks.mutex(name).acquire({ ttl: context.ttl })
+    const waits = [1, 2].map(() =>
+      b.locks.mutex(name).acquire({ wait: context.ttl + 1_000, ttl: context.ttl }),
+    )
     const ended = Promise.all(waits.map((wait) => wait.catch((error: unknown) => error)))
-    await stage.queued(a, name, 1)
+    await context.queued(a, name, 1)
     await stop()
-    const errors = await stage.settlesInTime('the waits to end', ended, stage.ttl + 1_000 + stage.timeout)
+    const errors = await context.settlesInTime(
+      'the waits to end',
+      ended,
+      context.ttl + 1_000 + context.timeout,
+    )
     for (const error of errors) {
       assert.ok(error instanceof BackendError, String(error))
       assert.equal(error.code, 'UNAVAILABLE', String(error))
@@ -88,20 +97,20 @@ export function outage(it: It, fixture: Fixture): void {
     assert.deepEqual(why, ['failed', 'failed'])
   })
 
-  it('of all is told as such by every verb, never as a lock that somebody holds', async (stage) => {
-    const { locks } = stage.client()
-    const known = stage.name()
+  it('of all is told as such by every verb, never as a lock that somebody holds', async (context) => {
+    const { locks } = context.client()
+    const known = context.name()
     await locks.mutex(known).run(() => undefined)
     await stop()
-    const options = { wait: 300, ttl: stage.ttl }
+    const options = { wait: 300, ttl: context.ttl }
     // One name each: a try next to waiters of its own process is refused without asking the store.
-    const name = () => stage.name()
+    const name = () => context.name()
     const verbs: Record<string, () => Promise<unknown>> = {
       acquire: () => locks.mutex(known).acquire(options),
       'acquire that does not wait': () => locks.mutex(name()).acquire({ ...options, wait: 0 }),
-      tryAcquire: () => locks.mutex(name()).tryAcquire({ ttl: stage.ttl }),
+      tryAcquire: () => locks.mutex(name()).tryAcquire({ ttl: context.ttl }),
       run: () => locks.mutex(name()).run(() => undefined, options),
-      job: () => locks.job(name(), { ttl: stage.ttl }).run(() => undefined),
+      job: () => locks.job(name(), { ttl: context.ttl }).run(() => undefined),
       ...(traits.cells === true && {
         once: () => locks.once(name(), () => undefined, options),
         campaign: () => locks.election(name()).campaign('x', options),
@@ -112,7 +121,7 @@ export function outage(it: It, fixture: Fixture): void {
       ...(traits.cells === true &&
         traits.modes.includes('shared') && {
           'pool.acquire': () => locks.pool(name(), { permits: 1 }).acquire(options),
-          'pool.tryAcquire': () => locks.pool(name(), { permits: 1 }).tryAcquire({ ttl: stage.ttl }),
+          'pool.tryAcquire': () => locks.pool(name(), { permits: 1 }).tryAcquire({ ttl: context.ttl }),
           'barrier.enter': () => locks.barrier(name(), 2).enter(options),
         }),
     }
@@ -125,26 +134,26 @@ export function outage(it: It, fixture: Fixture): void {
       if (verb === 'acquire' || verb === 'once')
         assert.ok(Number(error.tried) < 5_000, `${verb}: ${error.tried} ms`)
     })
-    await stage.settlesInTime('every verb to end', Promise.all(refused), 30_000 + stage.timeout)
-    await stage.heal()
+    await context.settlesInTime('every verb to end', Promise.all(refused), 30_000 + context.timeout)
+    await context.heal()
   })
 
-  it('of all is over once the store is back: locks can be had again, with greater tokens', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
+  it('of all is over once the store is back: locks can be had again, with greater tokens', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
     let before = 0
     await a.locks.mutex(name).run((lease) => {
       before = lease.token
     })
     await stop()
-    await pause(stage.ttl / 2)
-    await stage.heal()
+    await pause(context.ttl / 2)
+    await context.heal()
     for (const client of [a, b]) {
       let lease: import('holdfast').Lease | undefined
-      await stage.until('a grant after the outage', async () => {
+      await context.until('a grant after the outage', async () => {
         lease = await client.locks
           .mutex(name)
-          .acquire({ wait: stage.timeout })
+          .acquire({ wait: context.timeout })
           .catch(() => undefined)
         return lease !== undefined
       })

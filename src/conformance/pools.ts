@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import type { Lease } from 'holdfast'
 import { acquireInChild } from './child-process.js'
-import { beforeInspect, type Client, cellsOf } from './client.js'
+import { beforeInspect, type Client, getCells } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
 import type { TestContext } from './test-context.js'
@@ -13,9 +13,9 @@ import type { TestContext } from './test-context.js'
 const forEver = { wait: Number.POSITIVE_INFINITY }
 
 const kinds = {
-  'give no more permits than there are, whatever they weigh': async (stage, a) => {
-    const clients = [a, stage.client(), stage.client()]
-    const name = stage.name()
+  'give no more permits than there are, whatever they weigh': async (context, a) => {
+    const clients = [a, context.client(), context.client()]
+    const name = context.name()
     let taken = 0
     let most = 0
     const worker = async ({ locks }: Client, i: number) => {
@@ -32,15 +32,15 @@ const kinds = {
     assert.deepEqual(await a.locks.pool(name, { permits: 4 }).holders(), [])
   },
 
-  'grow and shrink while they are used': async (stage, a) => {
-    const [b, name] = [stage.client(), stage.name()]
+  'grow and shrink while they are used': async (context, a) => {
+    const [b, name] = [context.client(), context.name()]
     const [mine, theirs] = [a.locks.pool(name, { permits: 1 }), b.locks.pool(name, { permits: 1 })]
-    await stage.connected(b)
+    await context.connected(b)
     const one = await mine.acquire({ note: 'one' })
     assert.equal(await theirs.tryAcquire(), undefined)
     const waits = theirs.acquire({ permits: 2, note: 'two', ...forEver })
     await mine.resize(3)
-    const two = await stage.settlesInTime('the pool to have grown', waits)
+    const two = await context.settlesInTime('the pool to have grown', waits)
     assert.equal(await theirs.size(), 3)
     assert.deepEqual(
       (await mine.holders()).map(({ permits, note }) => [permits, note]),
@@ -59,10 +59,10 @@ const kinds = {
     await again.release()
   },
 
-  'serve in the order of coming, so that a large request is not starved': async (stage, a) => {
-    const [b, c, name] = [stage.client(), stage.client(), stage.name()]
+  'serve in the order of coming, so that a large request is not starved': async (context, a) => {
+    const [b, c, name] = [context.client(), context.client(), context.name()]
     const poolOf = ({ locks }: Client) => locks.pool(name, { permits: 2 })
-    await stage.connected(c)
+    await context.connected(c)
     const first = await poolOf(a).acquire()
     const served: string[] = []
     const large = poolOf(b)
@@ -71,7 +71,7 @@ const kinds = {
         served.push('large')
         return lease
       })
-    await stage.until('it to stand there', async () => (await lineOf(a, name)) === 2)
+    await context.until('it to stand there', async () => (await queueLength(a, name)) === 2)
     assert.equal(await poolOf(c).tryAcquire(), undefined, 'it would overtake')
     const small = poolOf(c)
       .acquire(forEver)
@@ -79,7 +79,7 @@ const kinds = {
         served.push('small')
         return lease
       })
-    await stage.until('it to stand there', async () => (await lineOf(a, name)) === 3)
+    await context.until('it to stand there', async () => (await queueLength(a, name)) === 3)
     await first.release()
     await (await large).release()
     await (await small).release()
@@ -87,22 +87,22 @@ const kinds = {
   },
 
   'are closed for everybody: who waits is refused, who holds goes on, and closing ends when all is back':
-    async (stage, a) => {
-      const [b, name] = [stage.client(), stage.name()]
+    async (context, a) => {
+      const [b, name] = [context.client(), context.name()]
       const [mine, theirs] = [a.locks.pool(name, { permits: 2 }), b.locks.pool(name, { permits: 2 })]
       const closed = { name: 'PoolClosedError', code: 'POOL_CLOSED', lock: name }
       const lease = await mine.acquire()
       const waits = theirs.acquire({ permits: 2, ...forEver })
       waits.catch(() => undefined)
-      await stage.until('it to stand there', async () => (await lineOf(a, name)) === 2)
+      await context.until('it to stand there', async () => (await queueLength(a, name)) === 2)
       const draining = mine.close(forEver)
-      await assert.rejects(stage.settlesInTime('to hear that it is closed', waits), closed)
+      await assert.rejects(context.settlesInTime('to hear that it is closed', waits), closed)
       await assert.rejects(theirs.acquire(), closed)
       await assert.rejects(mine.tryAcquire(), closed)
       assert.equal(await theirs.close({ wait: 0 }), false, 'one permit is out')
       lease.assertHeld()
       await lease.release()
-      assert.equal(await stage.settlesInTime('all to be back', draining), true)
+      assert.equal(await context.settlesInTime('all to be back', draining), true)
       assert.equal(await theirs.close(), true, 'it is closed already')
       await theirs.resize(3)
       await assert.rejects(mine.acquire(), closed)
@@ -113,28 +113,31 @@ const kinds = {
     },
 
   'are closed although a holder is cut off, and are not drained when they are opened meanwhile': async (
-    stage,
+    context,
     a,
   ) => {
-    const [b, name] = [stage.client(), stage.name()]
+    const [b, name] = [context.client(), context.name()]
     const pool = b.locks.pool(name, { permits: 1 })
-    await stage.connected(a, b)
+    await context.connected(a, b)
     const stays = await pool.acquire()
     const draining = pool.close(forEver)
-    await stage.until('it to be closed', async () => (await stateOf(b, name))?.closed === true)
+    await context.until('it to be closed', async () => (await readState(b, name))?.closed === true)
     await pool.open()
-    assert.equal(await stage.settlesInTime('to hear that it was opened', draining), false)
+    assert.equal(await context.settlesInTime('to hear that it was opened', draining), false)
     await stays.release()
-    const ttl = stage.momentary
+    const ttl = context.momentary
     const lease = await a.locks.pool(name, { permits: 1 }).acquire({ ttl })
-    await stage.cut(a)
-    assert.equal(await pool.close({ wait: 2 * ttl + stage.timeout }), true)
+    await context.cut(a)
+    assert.equal(await pool.close({ wait: 2 * ttl + context.timeout }), true)
     assert.equal(lease.isHeld, false, 'it was said to be drained while a permit was out')
     assert.equal(await pool.delete(), true)
   },
 
-  'are not drained while others were served and hold, since the one who is looked for': async (stage, a) => {
-    const [b, name] = [stage.client(), stage.name()]
+  'are not drained while others were served and hold, since the one who is looked for': async (
+    context,
+    a,
+  ) => {
+    const [b, name] = [context.client(), context.name()]
     const [mine, theirs] = [a.locks.pool(name, { permits: 1 }), b.locks.pool(name, { permits: 1 })]
     const first = await theirs.acquire()
     let second: Lease | undefined
@@ -156,8 +159,8 @@ const kinds = {
     assert.equal(await mine.delete(), true)
   },
 
-  'are deleted, but not while somebody uses them': async (stage, a) => {
-    const [b, name] = [stage.client(), stage.name()]
+  'are deleted, but not while somebody uses them': async (context, a) => {
+    const [b, name] = [context.client(), context.name()]
     const [mine, theirs] = [a.locks.pool(name, { permits: 2 }), b.locks.pool(name, { permits: 2 })]
     await mine.resize(5)
     const lease = await mine.acquire()
@@ -165,7 +168,7 @@ const kinds = {
     assert.equal(await theirs.size(), 5)
     await lease.release()
     assert.equal(await theirs.delete(), true)
-    assert.equal(await stateOf(a, name), undefined)
+    assert.equal(await readState(a, name), undefined)
     assert.equal(await mine.size(), 2, 'it is as if it had never been')
     await mine.close()
     assert.equal(await theirs.delete(), true)
@@ -174,26 +177,26 @@ const kinds = {
     assert.equal(await mine.delete(), true, 'there is none')
   },
 
-  'give back the permits of whoever is cut off': async (stage, a) => {
-    const [b, name] = [stage.client(), stage.name()]
-    await stage.connected(a, b)
-    const ttl = stage.momentary
+  'give back the permits of whoever is cut off': async (context, a) => {
+    const [b, name] = [context.client(), context.name()]
+    await context.connected(a, b)
+    const ttl = context.momentary
     const lease = await a.locks.pool(name, { permits: 1 }).acquire({ ttl })
-    await stage.cut(a)
-    const next = await b.locks.pool(name, { permits: 1 }).acquire({ wait: 2 * ttl + stage.timeout })
+    await context.cut(a)
+    const next = await b.locks.pool(name, { permits: 1 }).acquire({ wait: 2 * ttl + context.timeout })
     assert.equal(lease.isHeld, false, 'two holders of one permit')
     await next.release()
   },
 
-  'refuse those beyond maxPending, until one of those who wait has ended': async (stage, a) => {
-    const name = stage.name()
+  'refuse those beyond maxPending, until one of those who wait has ended': async (context, a) => {
+    const name = context.name()
     const pool = a.locks.pool(name, { permits: 1, maxPending: 2, ...forEver })
     const tooMany = { code: 'TOO_MANY_WAITERS', lock: name, maxPending: 2 }
     const lease = await pool.acquire()
     const stop = new AbortController()
     const [first, gone] = [pool.acquire(), pool.acquire({ signal: stop.signal })]
     gone.catch(() => undefined)
-    await stage.until('both to stand there', async () => (await lineOf(a, name)) === 3)
+    await context.until('both to stand there', async () => (await queueLength(a, name)) === 3)
     await assert.rejects(pool.acquire(), tooMany)
     await assert.rejects(pool.acquire({ maxPending: 0 }), /maxPending must be a whole number from 1/)
     assert.equal(await pool.tryAcquire(), undefined, 'a single attempt does not wait, and is not refused')
@@ -202,15 +205,15 @@ const kinds = {
     const second = pool.acquire({ maxPending: 2 })
     await assert.rejects(pool.acquire(), tooMany)
     await lease.release()
-    for (const next of [first, second]) await (await stage.settlesInTime('its permit', next)).release()
+    for (const next of [first, second]) await (await context.settlesInTime('its permit', next)).release()
   },
 
-  'refuse what makes no sense, and wait no longer than they are told': async (stage, a) => {
-    const [b, name] = [stage.client(), stage.name()]
+  'refuse what makes no sense, and wait no longer than they are told': async (context, a) => {
+    const [b, name] = [context.client(), context.name()]
     assert.throws(() => a.locks.pool(name, { permits: 0 }), /from 1 to 1000000, got 0/)
     const mine = a.locks.pool(name, { permits: 1 })
     await assert.rejects(mine.resize(0.5), RangeError)
-    await stage.connected(b)
+    await context.connected(b)
     const lease = await mine.acquire()
     assert.equal(await b.locks.pool(name, { permits: 1 }).tryAcquire(), undefined)
     // Whether its wait expires before or after it is queued, the error names the pool.
@@ -219,50 +222,50 @@ const kinds = {
       /1 permits of pool .* not free within/,
     )
     await lease.release()
-    await (await b.locks.pool(name, { permits: 1 }).acquire({ wait: stage.timeout })).release()
+    await (await b.locks.pool(name, { permits: 1 }).acquire({ wait: context.timeout })).release()
     const mutex = await a.locks.mutex(name).acquire()
     assert.equal(await b.locks.pool(name, { permits: 1 }).tryAcquire(), undefined, 'a mutex is in the way')
     await mutex.release()
   },
-} satisfies Record<string, (stage: TestContext, client: Client) => Promise<void>>
+} satisfies Record<string, (context: TestContext, client: Client) => Promise<void>>
 
 export function pools(it: It, { traits, childClient }: Fixture): void {
   if (traits.cells !== true || !traits.modes.includes('shared')) {
-    it('are refused when they are made', async (stage) => {
-      const { locks } = stage.client()
-      assert.throws(() => locks.pool(stage.name(), { permits: 2 }), { code: 'UNSUPPORTED' })
+    it('are refused when they are made', async (context) => {
+      const { locks } = context.client()
+      assert.throws(() => locks.pool(context.name(), { permits: 2 }), { code: 'UNSUPPORTED' })
     })
     return
   }
-  for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
+  for (const [name, test] of Object.entries(kinds)) it(name, (context) => test(context, context.client()))
   if (!traits.shared || childClient === undefined) return
 
-  it('give back the permits of a process that was killed with -9', async (stage) => {
-    const client = stage.client()
+  it('give back the permits of a process that was killed with -9', async (context) => {
+    const client = context.client()
     const { locks } = client
-    const name = stage.name()
+    const name = context.name()
     // It must still hold when the other client tries, even on a busy machine.
-    const ttl = Math.max(stage.ttl, 2_000)
-    const child = acquireInChild(stage, childClient, name, ttl, 'pool')
-    await stage.connected(client)
+    const ttl = Math.max(context.ttl, 2_000)
+    const child = acquireInChild(context, childClient, name, ttl, 'pool')
+    await context.connected(client)
     await child.received('granted')
     assert.equal(await locks.pool(name, { permits: 1 }).tryAcquire(), undefined)
     await child.kill()
-    const wait = 2 * ttl + stage.timeout
+    const wait = 2 * ttl + context.timeout
     await (await locks.pool(name, { permits: 1 }).acquire({ wait })).release()
   })
 }
 
 /** Number of entries that hold permits or are queued: a client that has only its lease may be overtaken by one with faster messages. */
-async function lineOf(client: Client, name: string): Promise<number> {
-  return (await stateOf(client, name))?.line.length ?? 0
+async function queueLength(client: Client, name: string): Promise<number> {
+  return (await readState(client, name))?.line.length ?? 0
 }
 
 /** The stored state of a pool. */
-async function stateOf(
+async function readState(
   client: Client,
   name: string,
 ): Promise<{ readonly line: readonly unknown[]; readonly closed?: boolean } | undefined> {
-  const cell = await cellsOf(client).read(`pool:${name}`, new AbortController().signal)
+  const cell = await getCells(client).read(`pool:${name}`, new AbortController().signal)
   return cell && JSON.parse(cell.value)
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type { Fixture } from './fixture.js'
 import { chapters } from './scenario/chapters.js'
-import { judge, type PromiseCell } from './scenario/column.js'
+import { type PromiseCell, toCell } from './scenario/column.js'
 import { declaredBy } from './scenario/differences.js'
 import { type Answer, type Chapter, play } from './scenario/story.js'
 import type { It } from './suite.js'
@@ -10,14 +10,14 @@ import { TestContext } from './test-context.js'
 
 export function scenario(it: It, fixture: Fixture): void {
   const cells = new Map<Chapter, Promise<PromiseCell>>()
-  const cellOf = (chapter: Chapter, stage: TestContext) => {
-    const cell = judged(chapter, stage)
+  const cellOf = (chapter: Chapter, context: TestContext) => {
+    const cell = runChapter(chapter, context)
     cells.set(chapter, cell)
     return cell
   }
   for (const chapter of chapters) {
-    it(chapter.promise, async (stage) => {
-      const { wrong } = await cellOf(chapter, stage)
+    it(chapter.promise, async (context) => {
+      const { wrong } = await cellOf(chapter, context)
       assert.deepEqual(wrong, [], 'it is not answered as everywhere else')
     })
   }
@@ -27,29 +27,29 @@ export function scenario(it: It, fixture: Fixture): void {
   it('makes the column that the fixture expects', async () => {
     const column: PromiseCell[] = []
     for (const chapter of chapters)
-      column.push(await (cells.get(chapter) ?? onOwnStage(fixture, (stage) => cellOf(chapter, stage))))
+      column.push(await (cells.get(chapter) ?? withContext(fixture, (context) => cellOf(chapter, context))))
     await promises({ name, cells: column })
   })
 }
 
-async function judged(chapter: Chapter, stage: TestContext): Promise<PromiseCell> {
-  const { driver } = stage.client()
-  return judge(chapter.promise, await play(chapter, stage), declaredBy(driver, stage.fixture))
+async function runChapter(chapter: Chapter, context: TestContext): Promise<PromiseCell> {
+  const { driver } = context.client()
+  return toCell(chapter.promise, await play(chapter, context), declaredBy(driver, context.fixture))
 }
 
 /** The answers of each chapter, in order: for the transcript that all drivers are compared with. */
-export async function answersOf(fixture: Fixture): Promise<ReadonlyMap<string, readonly Answer[]>> {
+export async function collectAnswers(fixture: Fixture): Promise<ReadonlyMap<string, readonly Answer[]>> {
   const told = new Map<string, readonly Answer[]>()
   for (const chapter of chapters)
-    told.set(chapter.promise, await onOwnStage(fixture, (stage) => play(chapter, stage)))
+    told.set(chapter.promise, await withContext(fixture, (context) => play(chapter, context)))
   return told
 }
 
-async function onOwnStage<T>(fixture: Fixture, use: (stage: TestContext) => Promise<T>): Promise<T> {
-  const stage = new TestContext(fixture)
+async function withContext<T>(fixture: Fixture, use: (context: TestContext) => Promise<T>): Promise<T> {
+  const context = new TestContext(fixture)
   try {
-    return await use(stage)
+    return await use(context)
   } finally {
-    await stage.close()
+    await context.close()
   }
 }

@@ -34,7 +34,7 @@ import { upgrades } from './upgrades.js'
 import { waiting } from './waiting.js'
 
 /** Registers one test; it gets its own stage, which is checked for left-overs afterwards. */
-export type It = (name: string, fn: (stage: TestContext) => Promise<void>) => void
+export type It = (name: string, fn: (context: TestContext) => Promise<void>) => void
 
 const aspects: Readonly<Record<string, (it: It, fixture: Fixture) => void>> = {
   'the scenario': scenario,
@@ -78,28 +78,28 @@ const aspects: Readonly<Record<string, (it: It, fixture: Fixture) => void>> = {
 export function conformance(runner: Runner, fixture: Fixture): void {
   runner.describe(`${fixture.name} conforms`, () => {
     for (const [aspect, register] of Object.entries(aspects)) {
-      runner.describe(aspect, () => register(testsOf(runner, fixture), fixture))
+      runner.describe(aspect, () => register(toIt(runner, fixture), fixture))
     }
     runner.describe('the fixture', () => {
-      testsOf(runner, fixture)('tells the traits that the driver has', async (stage) => {
-        assert.deepEqual(stage.client().driver.traits, fixture.traits)
+      toIt(runner, fixture)('tells the traits that the driver has', async (context) => {
+        assert.deepEqual(context.client().driver.traits, fixture.traits)
       })
     })
   })
 }
 
-function testsOf(runner: Runner, fixture: Fixture): It {
+function toIt(runner: Runner, fixture: Fixture): It {
   return (name, fn) => {
     runner.it(name, async () => {
-      const stage = new TestContext(fixture)
+      const context = new TestContext(fixture)
       try {
-        await stage.settlesInTime('the end of the test', fn(stage), fixture.testTimeout ?? 180_000)
+        await context.settlesInTime('the end of the test', fn(context), fixture.testTimeout ?? 180_000)
       } catch (error) {
         // The test's own failure matters more than a failed clean-up.
-        await stage.close().catch(() => undefined)
+        await context.close().catch(() => undefined)
         throw error
       }
-      await stage.close()
+      await context.close()
     })
   }
 }

@@ -125,7 +125,7 @@ export class TestContext {
   }
 
   /** `name` is held: another client does not get it. */
-  async assertTaken(client: Client, name: string): Promise<void> {
+  async assertHeld(client: Client, name: string): Promise<void> {
     let free: boolean | undefined
     await this.until('the store to tell', async () => {
       free = await this.#isFree(client, name)
@@ -181,12 +181,12 @@ export class TestContext {
 }
 
 /** How a wait of a few milliseconds ends: the lock is held, or a slow store had not answered by then. */
-export const inVain: { readonly code: RegExp } = { code: /^(ACQUIRE_TIMEOUT|UNAVAILABLE)$/ }
+export const expiredWait: { readonly code: RegExp } = { code: /^(ACQUIRE_TIMEOUT|UNAVAILABLE)$/ }
 
 /** False when a wait of a few milliseconds is over, or a slow store had not answered by then. */
 export const notYet = (short: Promise<boolean>): Promise<boolean> =>
   short.catch((error: { readonly code?: unknown }) => {
-    if (!inVain.code.test(String(error.code))) throw error
+    if (!expiredWait.code.test(String(error.code))) throw error
     return false
   })
 

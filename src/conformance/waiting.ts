@@ -9,29 +9,29 @@ import type { It } from './suite.js'
 import { pause } from './test-context.js'
 
 export function waiting(it: It, fixture: Fixture): void {
-  it('hands the lock to who waits for it when the holder releases it', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
+  it('hands the lock to who waits for it when the holder releases it', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
     const first = await a.locks.mutex(name).acquire()
     const next = b.locks.mutex(name).acquire({ wait: Number.POSITIVE_INFINITY })
-    await stage.queued(a, name, 1)
+    await context.queued(a, name, 1)
     await first.release()
-    const second = await stage.settlesInTime('the waiter to be granted', next)
+    const second = await context.settlesInTime('the waiter to be granted', next)
     assert.equal(second.isHeld, true)
-    await stage.assertTaken(a, name)
+    await context.assertHeld(a, name)
     await second.release()
   })
 
-  it('tells the waiter at once instead of letting it ask again and again', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
-    const free = stage.name()
+  it('tells the waiter at once instead of letting it ask again and again', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
+    const free = context.name()
     const took: number[] = []
     const trips: number[] = []
     let lease = await a.locks.mutex(name).acquire()
     for (let i = 0; i < 15; i++) {
       const next = (i % 2 === 0 ? b : a).locks.mutex(name).acquire()
-      await stage.queued(a, name, 1)
+      await context.queued(a, name, 1)
       const begin = performance.now()
       const [granted] = await Promise.all([next, lease.release()])
       const end = performance.now()
@@ -50,10 +50,10 @@ export function waiting(it: It, fixture: Fixture): void {
     )
   })
 
-  it('gives up after `wait` and says who holds it', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
-    await stage.connected(a, b)
+  it('gives up after `wait` and says who holds it', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
+    await context.connected(a, b)
     const lease = await a.locks.mutex(name).acquire({ note: 'nightly report' })
     const begin = performance.now()
     const error = await b.locks
@@ -66,26 +66,26 @@ export function waiting(it: It, fixture: Fixture): void {
     assert.equal(error.holder?.token, lease.token)
     assert.equal(error.holder?.note, 'nightly report')
     assert.equal(error.holder?.client, a.env.client)
-    assert.ok(took >= 1_499 && took < 1_500 + stage.timeout, `took ${took} ms`)
+    assert.ok(took >= 1_499 && took < 1_500 + context.timeout, `took ${took} ms`)
     assert.equal(lease.isHeld, true)
     await lease.release()
   })
 
   if (fixture.traits.fair)
-    it('names who holds it at the end of the wait, not at its beginning', async (stage) => {
-      const [a, b, c] = [stage.client(), stage.client(), stage.client()]
-      const name = stage.name()
+    it('names who holds it at the end of the wait, not at its beginning', async (context) => {
+      const [a, b, c] = [context.client(), context.client(), context.client()]
+      const name = context.name()
       const wait = 2_000
-      await stage.connected(a, b, c)
+      await context.connected(a, b, c)
       const first = await a.locks.mutex(name).acquire()
       const next = b.locks.mutex(name).acquire({ fair: true, note: 'the second' })
-      await stage.queued(a, name, 1)
+      await context.queued(a, name, 1)
       const began = performance.now()
       const refused = c.locks
         .mutex(name)
         .acquire({ fair: true, wait })
         .catch((error: unknown) => error)
-      await stage.queued(a, name, 2)
+      await context.queued(a, name, 2)
       await first.release()
       const second = await next
       const inTime = performance.now() - began < wait / 2
@@ -100,38 +100,38 @@ export function waiting(it: It, fixture: Fixture): void {
       await second.release()
     })
 
-  it('makes one attempt with `wait: 0` and with `tryAcquire`, and does not stand in line', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
-    await stage.connected(b)
+  it('makes one attempt with `wait: 0` and with `tryAcquire`, and does not stand in line', async (context) => {
+    const [a, b] = [context.client(), context.client()]
+    const name = context.name()
+    await context.connected(b)
     const lease = await a.locks.mutex(name).acquire()
     await assert.rejects(b.locks.mutex(name).acquire({ wait: 0 }), { code: 'ACQUIRE_TIMEOUT' })
     assert.equal(await b.locks.mutex(name).tryAcquire(), undefined)
-    assert.equal(await stage.waiters(a, name), 0)
+    assert.equal(await context.waiters(a, name), 0)
     await lease.release()
     const taken = await b.locks.mutex(name).acquire({ wait: 0 })
     await taken.release()
   })
 
   const { queue = true } = fixture.traits
-  it(`${queue ? 'does not let a try overtake' : 'serves, whether or not a try was before them,'} those who wait`, async (stage) => {
-    const [a, b, c] = [stage.client(), stage.client(), stage.client()]
-    const name = stage.name()
-    await stage.connected(c)
+  it(`${queue ? 'does not let a try overtake' : 'serves, whether or not a try was before them,'} those who wait`, async (context) => {
+    const [a, b, c] = [context.client(), context.client(), context.client()]
+    const name = context.name()
+    await context.connected(c)
     const lease = await a.locks.mutex(name).acquire()
     const next = b.locks.mutex(name).acquire()
-    await stage.queued(a, name, 1)
+    await context.queued(a, name, 1)
     const [, tried] = await Promise.all([lease.release(), c.locks.mutex(name).tryAcquire()])
     if (queue) assert.equal(tried, undefined)
     await tried?.release()
-    await (await stage.settlesInTime('the waiter to be granted', next)).release()
+    await (await context.settlesInTime('the waiter to be granted', next)).release()
   })
 
-  it('serves everybody who waits', async (stage) => {
-    const name = stage.name()
-    const clients = Array.from({ length: 5 }, () => stage.client())
+  it('serves everybody who waits', async (context) => {
+    const name = context.name()
+    const clients = Array.from({ length: 5 }, () => context.client())
     // The test measures how soon a client is served, not how soon it connects.
-    await stage.connected(...clients)
+    await context.connected(...clients)
     let inside = 0
     const serve = clients.map((client) =>
       client.locks.mutex(name).run(
@@ -143,34 +143,34 @@ export function waiting(it: It, fixture: Fixture): void {
         { wait: Number.POSITIVE_INFINITY },
       ),
     )
-    await stage.settlesInTime('five waiters to be served', Promise.all(serve))
+    await context.settlesInTime('five waiters to be served', Promise.all(serve))
   })
 
-  it('rejects with the reason of an abort and leaves no place in line', async (stage) => {
-    const [a, b, c] = [stage.client(), stage.client(), stage.client()]
-    const name = stage.name()
+  it('rejects with the reason of an abort and leaves no place in line', async (context) => {
+    const [a, b, c] = [context.client(), context.client(), context.client()]
+    const name = context.name()
     const lease = await a.locks.mutex(name).acquire()
     const stop = new AbortController()
     const gone = b.locks
       .mutex(name)
       .acquire({ signal: stop.signal })
       .catch((reason: unknown) => reason)
-    await stage.queued(a, name, 1)
+    await context.queued(a, name, 1)
     const reason = new Error('the user went away')
     stop.abort(reason)
-    assert.equal(await stage.settlesInTime('the abort to be heard', gone), reason)
-    await stage.until('the place in line to be gone', async () => (await stage.waiters(a, name)) === 0)
+    assert.equal(await context.settlesInTime('the abort to be heard', gone), reason)
+    await context.until('the place in line to be gone', async () => (await context.waiters(a, name)) === 0)
     const next = c.locks.mutex(name).acquire()
-    await stage.queued(a, name, 1)
+    await context.queued(a, name, 1)
     await lease.release()
-    await (await stage.settlesInTime('the next one to be granted', next)).release()
+    await (await context.settlesInTime('the next one to be granted', next)).release()
   })
 
-  it('sends nothing when the signal is aborted already', async (stage) => {
-    const client = stage.client()
+  it('sends nothing when the signal is aborted already', async (context) => {
+    const client = context.client()
     const reason = new Error('too late')
     const signal = AbortSignal.abort(reason)
-    const lock = client.locks.mutex(stage.name())
+    const lock = client.locks.mutex(context.name())
     const answers = [
       lock.acquire({ signal }),
       lock.tryAcquire({ signal }),
@@ -180,10 +180,10 @@ export function waiting(it: It, fixture: Fixture): void {
     assert.equal(client.asked(), 0)
   })
 
-  it('does not stop holding when the signal of the wait is aborted later', async (stage) => {
-    const client = stage.client()
+  it('does not stop holding when the signal of the wait is aborted later', async (context) => {
+    const client = context.client()
     const stop = new AbortController()
-    const lease = await client.locks.mutex(stage.name()).acquire({ signal: stop.signal })
+    const lease = await client.locks.mutex(context.name()).acquire({ signal: stop.signal })
     stop.abort()
     await pause(20)
     assert.equal(lease.isHeld, true)
@@ -191,9 +191,9 @@ export function waiting(it: It, fixture: Fixture): void {
     await lease.release()
   })
 
-  it('refuses bad options before it sends anything', async (stage) => {
-    const client = stage.client()
-    const lock = client.locks.mutex(stage.name())
+  it('refuses bad options before it sends anything', async (context) => {
+    const client = context.client()
+    const lock = client.locks.mutex(context.name())
     for (const bad of [
       { wait: -1 },
       { wait: Number.NaN },

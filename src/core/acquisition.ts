@@ -189,9 +189,9 @@ export class Acquisition implements QueueEntry, WaitListener {
     })
   }
 
-  #unavailableError(trouble: BackendError | undefined): BackendError {
+  #unavailableError(cause: BackendError | undefined): BackendError {
     const { engine, name } = this.#queue
-    return unavailable(engine.driver.name, name, engine.clock.now() - this.asked, trouble)
+    return unavailable(engine.driver.name, name, engine.clock.now() - this.asked, cause)
   }
 
   #timeoutError(waited: number): AcquireTimeoutError {

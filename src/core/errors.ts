@@ -79,9 +79,9 @@ export class AcquireTimeoutError extends HoldfastError {
     what: string = `lock ${quote(lock)} was not free`,
   ) {
     const cause = blocked?.error
-    const trouble = cause === undefined ? '' : `; the store was in trouble: ${cause.message}`
+    const suffix = cause === undefined ? '' : `; the store was in trouble: ${cause.message}`
     super(
-      `${what} within ${Math.round(waited)} ms${heldBy(blocked)}${trouble}`,
+      `${what} within ${Math.round(waited)} ms${heldBy(blocked)}${suffix}`,
       cause === undefined ? undefined : { cause },
     )
     this.lock = lock

@@ -266,11 +266,11 @@ export class Watchdog implements Entry, LazyTimer {
     const why = this.#lease.loss ?? because
     this.#end(why)
     this.hooks?.onLost(why, cause)
-    const giveBack = () => void this.release()
-    if (why === 'taken' || why === 'revoked') giveBack()
+    const releaseGrant = () => void this.release()
+    if (why === 'taken' || why === 'revoked') releaseGrant()
     else {
       const late = ttlWithDelay(this.ttl, this.lockDelay) * maxClockDrift + safetyMargin
-      this.#engine.schedule(Math.max(this.#storeDeadline + late, this.#engine.clock.now()), giveBack)
+      this.#engine.schedule(Math.max(this.#storeDeadline + late, this.#engine.clock.now()), releaseGrant)
     }
   }
 

@@ -47,7 +47,7 @@ export class TimedOut {
     this.answered = answered
   }
 
-  /** The store is failing, or has not replied for `patience` ms: whatever the caller waited for may be there. */
+  /** The store is failing, or has not replied for `timeout` ms: whatever the caller waited for may be there. */
   isOutage(timeout: number): boolean {
     return this.error !== undefined || (!this.answered && this.waited >= timeout)
   }

@@ -14,15 +14,15 @@ export type FetchHandler = (request: Request) => Response | Promise<Response>
 export function guardFetch(handler: FetchHandler, options: HttpGuardOptions<Request>): FetchHandler {
   const keeper = new RequestGate(options)
   return async (request) => {
-    const late = new Late()
+    const late = new LateError()
     const entered = await keeper.enter(fromFetchRequest(request, late.cutOff))
-    if (typeof entered !== 'function') return responseOf(entered ?? rejections.busy())
+    if (typeof entered !== 'function') return toResponse(entered ?? rejections.busy())
     try {
       return await Promise.race([handler(request), late.refused])
     } catch (error) {
       const refusal = toRejection(error)
       if (refusal === undefined) throw error
-      return responseOf(refusal)
+      return toResponse(refusal)
     } finally {
       entered()
     }
@@ -45,15 +45,15 @@ export function honoGuard(
 ): (c: HonoContext, next: () => Promise<void>) => Promise<Response | undefined> {
   const keeper = new RequestGate(options)
   return async (c, next) => {
-    const late = new Late()
+    const late = new LateError()
     const entered = await keeper.enter(fromFetchRequest(c.req.raw, late.cutOff))
-    if (typeof entered !== 'function') return responseOf(entered ?? rejections.busy())
+    if (typeof entered !== 'function') return toResponse(entered ?? rejections.busy())
     try {
       const refused = await Promise.race([next().then(() => undefined), late.refused])
       if (refused !== undefined) return refused
       // Hono has turned the handler's error into a response by then, and keeps the error.
       const refusal = toRejection(c.error)
-      if (refusal !== undefined) c.res = responseOf(refusal)
+      if (refusal !== undefined) c.res = toResponse(refusal)
     } finally {
       entered()
     }
@@ -62,10 +62,10 @@ export function honoGuard(
 }
 
 /** Resolves with a response in the handler's place, once the handler took too long. */
-class Late {
+class LateError {
   cutOff: () => void = () => undefined
   readonly refused = new Promise<Response>((resolve) => {
-    this.cutOff = () => resolve(responseOf(rejections.late()))
+    this.cutOff = () => resolve(toResponse(rejections.late()))
   })
 }
 
@@ -138,6 +138,6 @@ function answer(response: NodeResponse, { status, body }: Rejection): void {
   response.end(JSON.stringify(body))
 }
 
-function responseOf({ status, body }: Rejection): Response {
+function toResponse({ status, body }: Rejection): Response {
   return Response.json(body, { status })
 }

@@ -52,9 +52,9 @@ export async function once<R>(
       )
     return { result: found.result as R, repeated: true }
   }
-  const json = jsonOf(key, await fn())
+  const json = toJson(key, await fn())
   await finish(db, table, key, json)
-  return { result: resultOf(json) as R, repeated: false }
+  return { result: parseResult(json) as R, repeated: false }
 }
 
 /**
@@ -86,12 +86,12 @@ async function read(
   return {
     attempt: String(row['attempt']),
     done: Number(row['done']) === 1,
-    result: resultOf(row['result']),
+    result: parseResult(row['result']),
   }
 }
 
 /** `null`: nothing. @throws TypeError for what JSON cannot represent, before it is recorded */
-function jsonOf(key: string, result: unknown): string | null {
+function toJson(key: string, result: unknown): string | null {
   try {
     return JSON.stringify(result) ?? null
   } catch (error) {
@@ -101,7 +101,7 @@ function jsonOf(key: string, result: unknown): string | null {
   }
 }
 
-function resultOf(json: unknown): unknown {
+function parseResult(json: unknown): unknown {
   return json === null || json === undefined ? undefined : JSON.parse(String(json))
 }
 

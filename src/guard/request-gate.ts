@@ -91,7 +91,7 @@ export class RequestGate<Request extends object> {
     gone?.addEventListener('abort', stop)
     if (gone?.aborted) stop()
     try {
-      const entered = await this.#letIn(visit, fence, late.signal)
+      const entered = await this.#handle(visit, fence, late.signal)
       if (!gone?.aborted) return entered
       if (typeof entered === 'function') entered()
       return undefined
@@ -101,7 +101,11 @@ export class RequestGate<Request extends object> {
     }
   }
 
-  async #letIn(visit: IncomingRequest<Request>, fence: Fence, late: AbortSignal): Promise<Leave | Rejection> {
+  async #handle(
+    visit: IncomingRequest<Request>,
+    fence: Fence,
+    late: AbortSignal,
+  ): Promise<Leave | Rejection> {
     const { maxBody, limit } = this.#limits
     if (!(await visit.body(maxBody, late))) return rejections.tooLong(maxBody)
     if (late.aborted) return rejections.slow()

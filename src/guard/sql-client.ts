@@ -124,10 +124,10 @@ const untyped = (value: Plain) => (typeof value === 'bigint' ? String(value) : v
  */
 function withTypes(text: string, values: readonly Plain[]): string {
   if (values.length === 0) return text
-  return `${text.trimEnd().replace(/;$/, '')}\n/* ${values.map(typeOf).join(' ')} */`
+  return `${text.trimEnd().replace(/;$/, '')}\n/* ${values.map(sqlType).join(' ')} */`
 }
 
-function typeOf(value: Plain): string {
+function sqlType(value: Plain): string {
   if (value === null) return 'null'
   if (typeof value === 'number') return value === (value | 0) ? 'int' : 'double'
   if (typeof value !== 'object') return typeof value

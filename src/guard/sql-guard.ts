@@ -71,14 +71,14 @@ export async function guardedUpsert(db: Sql, row: GuardedRow): Promise<void> {
   const { changed } = await send(db, upsertStatement(db.dialect, row, row.set, fence.token))
   // MySQL counts 2 for an overwritten row; its 1 may be an inserted row, or one that was found and left as it was.
   if (changed >= (db.dialect === 'mysql' ? 2 : 1)) return
-  const newest = await newestOf(db, row)
+  const newest = await readNewest(db, row)
   if (newest !== undefined && newest > fence.token) throw new StaleTokenError(fence.name, fence.token, newest)
 }
 
 async function guarded(db: Sql, row: Target, fence: Fence, statement: Statement): Promise<boolean> {
   for (;;) {
     if ((await send(db, statement)).changed > 0) return true
-    const newest = await newestOf(db, row)
+    const newest = await readNewest(db, row)
     if (newest === undefined) return false
     if (newest > fence.token) throw new StaleTokenError(fence.name, fence.token, newest)
     // The row already is as we wanted it: this client counts changed rows only, and nothing had to be changed.
@@ -88,7 +88,7 @@ async function guarded(db: Sql, row: Target, fence: Fence, statement: Statement)
 }
 
 /** Reads under the row's lock: a plain read in a transaction may see a snapshot older than what caused the refusal. */
-async function newestOf(db: Sql, target: Target): Promise<number | undefined> {
+async function readNewest(db: Sql, target: Target): Promise<number | undefined> {
   const [row] = (await send(db, readStatement(db.dialect, target))).rows
   return row === undefined ? undefined : tokenFrom(row['fence'])
 }
@@ -116,7 +116,7 @@ export async function admit(
   checkFence(fence)
   const target: Target = { table, key: { name: fence.name }, column: 'token' }
   await send(db, upsertStatement(db.dialect, target, {}, fence.token))
-  const newest = await newestOf(db, target)
+  const newest = await readNewest(db, target)
   if (newest === undefined || newest > fence.token) throw new StaleTokenError(fence.name, fence.token, newest)
 }
 

@@ -30,7 +30,7 @@ export class Text {
   value(value: unknown, what: string): string {
     const part = Expression.write(value, (one) => this.#place(one))
     if (part !== undefined) return `(${part})`
-    const json = Json.textOf(value)
+    const json = Json.toText(value)
     if (json === undefined) return this.#place(plain(value, what))
     // Through text, because a client may take what goes straight into a JSON column for a value to be encoded.
     return this.#dialect === 'mysql' ? this.#place(json) : `cast(cast(${this.#place(json)} as text) as jsonb)`
@@ -48,13 +48,13 @@ export class Text {
   }
 
   sets(set: Values, kept: string): string[] {
-    return entriesOf('set', set, 0, kept).map(
+    return checkedEntries('set', set, 0, kept).map(
       ([name, value]) => `${this.column(name)} = ${this.value(value, `set.${name}`)}`,
     )
   }
 
   where(key: Values): string {
-    const parts = entriesOf('key', key, 1).map(([name, value]) => {
+    const parts = checkedEntries('key', key, 1).map(([name, value]) => {
       if (value === null)
         throw new TypeError(`key.${name} is null: nothing equals null; name the row by a value`)
       return `${this.column(name)} = ${this.key(value, `key.${name}`)}`
@@ -78,7 +78,7 @@ export class Text {
 }
 
 /** @param kept the column that the guard itself writes */
-export function entriesOf(
+export function checkedEntries(
   what: string,
   values: Values,
   least: number,

@@ -39,7 +39,7 @@ export class Json {
   }
 
   /** `undefined` for everything that `json` did not make. */
-  static textOf(given: unknown): string | undefined {
+  static toText(given: unknown): string | undefined {
     return typeof given === 'object' && given !== null && #text in given ? given.#text : undefined
   }
 }

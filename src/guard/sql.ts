@@ -1,6 +1,6 @@
 /** The statements of the SQL guards: text and values, for callers that send them themselves. */
 import type { Dialect } from './sql-client.js'
-import { entriesOf, Text } from './sql-text.js'
+import { checkedEntries, Text } from './sql-text.js'
 import { Expression, type Plain } from './sql-value.js'
 
 export interface Statement {
@@ -62,8 +62,8 @@ export function upsertStatement(
 ): Statement {
   const to = new Text(dialect)
   const fence = to.column(column)
-  const keys = entriesOf('key', key, 1)
-  const sets = entriesOf('set', set, 0, column)
+  const keys = checkedEntries('key', key, 1)
+  const sets = checkedEntries('set', set, 0, column)
   for (const [name, value] of [...keys, ...sets])
     if (Expression.write(value, () => '') !== undefined)
       throw new TypeError(

@@ -13,7 +13,7 @@ import { LOCKS } from './module.js'
 
 const slot: unique symbol = Symbol('holdfast locks')
 /** Where Nest keeps what `@Inject()` on properties noted. */
-const noted = 'self:properties_metadata'
+const recordedTypes = 'self:properties_metadata'
 
 interface WithLocks {
   [slot]?: Mutexes
@@ -51,16 +51,16 @@ export function UseLock<Args extends unknown[]>(
   name: LockName<Args>,
   options?: LockedOptions,
 ): MethodDecoratorOf<Args> {
-  const decorate = locked(locksOf, name, options as LockedOptions & { whenHeld?: 'wait' })
+  const decorate = locked(getLocks, name, options as LockedOptions & { whenHeld?: 'wait' })
   return (prototype, key, descriptor) => {
     if (typeof descriptor !== 'object')
       throw new TypeError('@UseLock decorates methods, compiled with experimentalDecorators as all of Nest')
     decorate(prototype, key, descriptor)
-    note(prototype.constructor)
+    recordType(prototype.constructor)
   }
 }
 
-function locksOf(self: object): Mutexes {
+function getLocks(self: object): Mutexes {
   const locks = (self as WithLocks)[slot]
   if (locks !== undefined) return locks
   throw new TypeError(
@@ -68,11 +68,11 @@ function locksOf(self: object): Mutexes {
   )
 }
 
-function note(type: object): void {
+function recordType(type: object): void {
   const { getMetadata, defineMetadata } = Reflect as unknown as Partial<Metadata>
   if (getMetadata === undefined || defineMetadata === undefined)
     throw new TypeError("@UseLock needs reflect-metadata; import 'reflect-metadata' first, as Nest does")
-  const before = getMetadata(noted, type) ?? []
+  const before = getMetadata(recordedTypes, type) ?? []
   if (before.some(({ key }) => key === slot)) return
-  defineMetadata(noted, [...before, { key: slot, type: LOCKS }], type)
+  defineMetadata(recordedTypes, [...before, { key: slot, type: LOCKS }], type)
 }

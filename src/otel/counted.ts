@@ -77,13 +77,13 @@ export class Counted {
   #renewed({ name, token }: LockEvents['renewed']): void {
     const series = this.series.of(name)
     series.renewals++
-    if (series.doubtful.size > 0) series.doubtful.delete(keyOf(name, token))
+    if (series.doubtful.size > 0) series.doubtful.delete(toKey(name, token))
   }
 
   #doubtful({ name, token }: LockEvents['doubtful']): void {
     const series = this.series.of(name)
     series.late++
-    series.doubtful.add(keyOf(name, token))
+    series.doubtful.add(toKey(name, token))
   }
 
   #lost({ name, token, held, why }: LockEvents['lost']): void {
@@ -105,7 +105,7 @@ export class Counted {
   #ended(series: Series, name: string, token: number): void {
     // A lease that was granted before the observation began was not counted.
     if (series.held > 0) series.held--
-    if (series.doubtful.size > 0) series.doubtful.delete(keyOf(name, token))
+    if (series.doubtful.size > 0) series.doubtful.delete(toKey(name, token))
   }
 
   #storeError({ operation, code, quarantined }: LockEvents['storeError']): void {
@@ -115,4 +115,4 @@ export class Counted {
   }
 }
 
-const keyOf = (name: string, token: number) => `${token} ${name}`
+const toKey = (name: string, token: number) => `${token} ${name}`

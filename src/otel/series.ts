@@ -11,7 +11,7 @@ export const causes = ['expired', 'taken', 'revoked', 'max-hold'] as const
 export type Cause = (typeof causes)[number]
 
 /** More groups are counted together as `other`: a function that returns the name itself must not fill the memory. */
-export const mostGroups = 200
+export const maxGroups = 200
 
 /** What is attached to a measurement, made once for each combination. */
 interface Labels {
@@ -93,7 +93,7 @@ export class SeriesMap {
     const known = this.#byGroup.get(group ?? '')
     if (known !== undefined) return known
     if (group !== undefined && group !== 'other' && !this.#groups.has(group)) {
-      if (this.#groups.size >= mostGroups) return this.#of('other')
+      if (this.#groups.size >= maxGroups) return this.#of('other')
       this.#groups.add(group)
     }
     const series = new Series({

@@ -9,7 +9,7 @@ import type { Attributes, Context, OpenTelemetry, Span, SpanContext, Tracer } fr
 /** `SpanStatusCode.ERROR`. */
 const failed = 2
 /** Names whose last hold is remembered, for links. */
-const mostNames = 1_000
+const maxNames = 1_000
 
 export interface SpanSettings {
   readonly group: ((name: string) => string) | undefined
@@ -41,7 +41,7 @@ export class Spans {
       locks.on('granted', (event) => this.#granted(event)),
       locks.on('denied', (event) => this.#denied(event)),
       locks.on('doubtful', ({ name, token, remaining }) =>
-        this.#holding.get(keyOf(name, token))?.addEvent('doubtful', { 'holdfast.remaining': remaining }),
+        this.#holding.get(toKey(name, token))?.addEvent('doubtful', { 'holdfast.remaining': remaining }),
       ),
       locks.on('lost', ({ name, token, why }) => this.#ended(name, token, why)),
       locks.on('released', ({ name, token, outcome }) =>
@@ -86,7 +86,7 @@ export class Spans {
       'holdfast.handed_off': handedOff,
     }
     const span = this.#start('hold', attributes, links, asked?.context ?? this.#context.active())
-    this.#holding.set(keyOf(name, token), span)
+    this.#holding.set(toKey(name, token), span)
     this.#remember(name, span.spanContext())
   }
 
@@ -103,7 +103,7 @@ export class Spans {
   }
 
   #ended(name: string, token: number, cause: string | undefined, outcome?: string): void {
-    const key = keyOf(name, token)
+    const key = toKey(name, token)
     const span = this.#holding.get(key)
     this.#holding.delete(key)
     if (span === undefined) return
@@ -133,7 +133,7 @@ export class Spans {
   #remember(name: string, context: SpanContext): void {
     this.#last.delete(name)
     this.#last.set(name, context)
-    if (this.#last.size <= mostNames) return
+    if (this.#last.size <= maxNames) return
     for (const oldest of this.#last.keys()) {
       this.#last.delete(oldest)
       return
@@ -141,4 +141,4 @@ export class Spans {
   }
 }
 
-const keyOf = (name: string, token: number) => `${token} ${name}`
+const toKey = (name: string, token: number) => `${token} ${name}`

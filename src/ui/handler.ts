@@ -51,7 +51,7 @@ export async function respond(site: Site, request: Request, path: string): Promi
   if (access.token !== undefined) {
     const given = url.searchParams.get('token')
     if (request.method === 'GET' && path === '' && given !== null && equal(given, access.token))
-      return welcome(access.token)
+      return tokenPage(access.token)
     if (!hasToken(request, access.token))
       return text(401, 'This page needs its token. Open the address that was printed when it was started.')
   }
@@ -78,7 +78,7 @@ function asset(name: string): Uint8Array<ArrayBuffer> {
 }
 
 /** Puts the token into a cookie and out of the address, which is kept in histories and shown on screens. */
-function welcome(token: string): Response {
+function tokenPage(token: string): Response {
   const { name, value } = cookieOf(token)
   // Without a path and relative to the page, both also fit behind a proxy that takes a prefix away.
   const cookie = `${name}=${value}; HttpOnly; SameSite=Lax; Max-Age=604800`
@@ -101,7 +101,7 @@ async function release(site: Site, request: Request): Promise<Response> {
   const key = request.headers.get('x-holdfast-key')
   if (!sameOrigin(request) || key === null || !equal(key, site.key))
     return text(403, 'This did not come from the page itself. Reload the page.')
-  const wanted = wish(await request.json().catch(() => undefined))
+  const wanted = parseReleaseRequest(await request.json().catch(() => undefined))
   if (typeof wanted === 'string') return text(400, wanted)
   const { store, name, tokens, why, grace } = wanted
   const watch = site.watches.get(store)
@@ -116,7 +116,7 @@ async function release(site: Site, request: Request): Promise<Response> {
   }
 }
 
-interface Wish {
+interface ReleaseRequest {
   readonly store: string
   readonly name: string
   readonly tokens: readonly number[]
@@ -125,20 +125,20 @@ interface Wish {
 }
 
 /** The longest grace period, in ms, and the longest reason, in characters. */
-const mostGrace = 60_000
-const mostWhy = 200
+const maxGrace = 60_000
+const maxReason = 200
 
 /** @returns what to say if it is not well formed */
-function wish(body: unknown): Wish | string {
+function parseReleaseRequest(body: unknown): ReleaseRequest | string {
   if (typeof body !== 'object' || body === null) return 'Send JSON: store, name, tokens, why, grace.'
   const { store, name, tokens, why, grace } = body as Record<string, unknown>
   if (typeof store !== 'string' || typeof name !== 'string') return 'store and name must be texts.'
   if (!Array.isArray(tokens) || tokens.length === 0 || !tokens.every(Number.isSafeInteger))
     return 'tokens must be a list of the tokens that are to lose the lock.'
-  if (typeof why !== 'string' || why.trim() === '' || why.length > mostWhy || /[\p{Cc}\p{Cf}]/u.test(why))
-    return `why must say, in at most ${mostWhy} characters, why the lock is taken.`
-  if (grace !== undefined && !(typeof grace === 'number' && grace >= 0 && grace <= mostGrace))
-    return `grace must be between 0 and ${mostGrace} ms.`
+  if (typeof why !== 'string' || why.trim() === '' || why.length > maxReason || /[\p{Cc}\p{Cf}]/u.test(why))
+    return `why must say, in at most ${maxReason} characters, why the lock is taken.`
+  if (grace !== undefined && !(typeof grace === 'number' && grace >= 0 && grace <= maxGrace))
+    return `grace must be between 0 and ${maxGrace} ms.`
   return { store, name, tokens, why: why.trim(), ...(grace !== undefined && { grace }) }
 }
 

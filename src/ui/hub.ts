@@ -1,10 +1,10 @@
 /** The open event streams: one text for all, whatever their number. A browser that does not read is dropped; it comes back by itself. */
 
 /** Streams at a time, and bytes that may wait for one of them. */
-const mostStreams = 100
-const mostBytes = 8 * 1024 * 1024
+const maxStreams = 100
+const maxBytes = 8 * 1024 * 1024
 /** A comment line that keeps proxies from ending a silent stream, in ms. */
-const beatEvery = 15_000
+const heartbeatInterval = 15_000
 
 const encoder = new TextEncoder()
 
@@ -13,7 +13,7 @@ export class Hub {
   readonly #streams = new Map<ReadableStreamDefaultController<Uint8Array>, () => void>()
   readonly #onFirst: () => void
   readonly #onLast: () => void
-  #beat: NodeJS.Timeout | undefined
+  #heartbeat: NodeJS.Timeout | undefined
   #closed = false
 
   constructor(onFirst: () => void, onLast: () => void) {
@@ -30,7 +30,7 @@ export class Hub {
   }
 
   get full(): boolean {
-    return this.#streams.size >= mostStreams
+    return this.#streams.size >= maxStreams
   }
 
   /** @param first the first message; @param ended called once, when the browser is gone */
@@ -44,9 +44,9 @@ export class Hub {
           controller.enqueue(message('init', first()))
           if (this.#streams.size === 1) this.#wake()
         },
-        cancel: () => void (mine && this.#forget(mine)),
+        cancel: () => void (mine && this.#remove(mine)),
       },
-      new ByteLengthQueuingStrategy({ highWaterMark: mostBytes }),
+      new ByteLengthQueuingStrategy({ highWaterMark: maxBytes }),
     )
   }
 
@@ -69,24 +69,27 @@ export class Hub {
   }
 
   #drop(stream: ReadableStreamDefaultController<Uint8Array>): void {
-    this.#forget(stream)
+    this.#remove(stream)
     stream.error(new Error('the stream was closed'))
   }
 
-  #forget(stream: ReadableStreamDefaultController<Uint8Array>): void {
+  #remove(stream: ReadableStreamDefaultController<Uint8Array>): void {
     const ended = this.#streams.get(stream)
     if (!this.#streams.delete(stream)) return
     ended?.()
-    if (this.#streams.size === 0) this.#rest()
+    if (this.#streams.size === 0) this.#stopHeartbeat()
   }
 
   #wake(): void {
-    this.#beat = setInterval(() => this.#spread(encoder.encode(': still here\n\n')), beatEvery).unref()
+    this.#heartbeat = setInterval(
+      () => this.#spread(encoder.encode(': still here\n\n')),
+      heartbeatInterval,
+    ).unref()
     this.#onFirst()
   }
 
-  #rest(): void {
-    clearInterval(this.#beat)
+  #stopHeartbeat(): void {
+    clearInterval(this.#heartbeat)
     this.#onLast()
   }
 }

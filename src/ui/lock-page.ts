@@ -7,7 +7,7 @@ import { type FastifyLike, mountOn } from './fastify.js'
 import { headers, loopback } from './guard.js'
 import { type ForcedRelease, respond, type Site } from './handler.js'
 import { Hub } from './hub.js'
-import { type NodeRequest, refuse, requestOf, write } from './node.js'
+import { type NodeRequest, refuse, toRequest, write } from './node.js'
 import { type StoreOptions, Watch, type WatchedLocks } from './watch.js'
 
 export interface PageOptions {
@@ -133,7 +133,7 @@ async function answer(
   next?: () => void,
 ): Promise<void> {
   try {
-    const found = await fetch(await requestOf(request), request.baseUrl || path)
+    const found = await fetch(await toRequest(request), request.baseUrl || path)
     if (found !== undefined) return await write(found, response)
     if (next !== undefined) return next()
     refuse(response, 404, 'There is nothing here.')

@@ -11,10 +11,10 @@ export type NodeRequest = IncomingMessage & {
 }
 
 /** The most bytes that a body may have. */
-const mostBody = 16 * 1024
+const maxBody = 16 * 1024
 
 /** @throws RangeError for a body that is too long */
-export async function requestOf(message: NodeRequest): Promise<Request> {
+export async function toRequest(message: NodeRequest): Promise<Request> {
   const headers = new Headers()
   for (const [name, value] of Object.entries(message.headers)) {
     // Pseudo-headers of HTTP/2.
@@ -28,17 +28,17 @@ export async function requestOf(message: NodeRequest): Promise<Request> {
   // The authority is not looked at: the Host header is.
   const url = `http://localhost${(message.originalUrl ?? message.url ?? '/').replace(/^[^/].*$/, '/')}`
   if (method === 'GET' || method === 'HEAD') return new Request(url, { method, headers })
-  return new Request(url, { method, headers, body: await bodyOf(message) })
+  return new Request(url, { method, headers, body: await readBody(message) })
 }
 
-async function bodyOf(message: NodeRequest): Promise<string> {
+async function readBody(message: NodeRequest): Promise<string> {
   if (message.body !== undefined)
     return typeof message.body === 'string' ? message.body : JSON.stringify(message.body)
   const chunks: Buffer[] = []
   let size = 0
   for await (const chunk of message) {
     size += (chunk as Buffer).length
-    if (size > mostBody) throw new RangeError('the body is too long')
+    if (size > maxBody) throw new RangeError('the body is too long')
     chunks.push(chunk as Buffer)
   }
   return Buffer.concat(chunks).toString('utf8')

@@ -31,10 +31,10 @@ export interface WatchOptions extends Pace {
 }
 
 /** The most holds that the history keeps, and the most names that are asked about between two lists. */
-const mostPast = 3_000
-const mostNames = 20
+const maxPast = 3_000
+const maxNames = 20
 /** How long a store may be silent, and how old a diagnosis may be, in ms. */
-const patience = 10_000
+const timeout = 10_000
 const doctorEvery = 300_000
 
 export class Watch {
@@ -87,7 +87,7 @@ export class Watch {
 
   /** Asks about `name` at every interval, also between two lists. Returns a function that ends it. */
   follow(name: string): () => void {
-    if (!this.#names.has(name) && this.#names.size >= mostNames) return () => undefined
+    if (!this.#names.has(name) && this.#names.size >= maxNames) return () => undefined
     this.#names.set(name, (this.#names.get(name) ?? 0) + 1)
     if (this.#running && this.#pending === undefined) this.#schedule(0)
     let ended = false
@@ -177,7 +177,7 @@ export class Watch {
       this.#take(standings, took, all ? undefined : new Set(names), health)
       this.#schedule(this.#names.size > 0 || !this.#lists ? interval : pause)
     } catch (error) {
-      this.#trouble(error, performance.now() - began)
+      this.#onError(error, performance.now() - began)
     }
     void this.#examine()
   }
@@ -200,8 +200,8 @@ export class Watch {
   async #answer(work: Promise<readonly LockStatus[]>): Promise<readonly LockStatus[]> {
     let timer: NodeJS.Timeout | undefined
     const silence = new Promise<never>((_, reject) => {
-      const late = () => reject(new Error(`no answer within ${patience / 1_000} s`))
-      timer = setTimeout(late, patience).unref()
+      const late = () => reject(new Error(`no answer within ${timeout / 1_000} s`))
+      timer = setTimeout(late, timeout).unref()
     })
     const settled = work.then(
       () => undefined,
@@ -232,8 +232,8 @@ export class Watch {
     this.#read = Date.now()
     for (const { name } of past) this.#forced.delete(name)
     const since = at - this.#options.keeps
-    this.#past = [...this.#past.filter(({ to }) => to >= since), ...past].slice(-mostPast)
-    this.#gaveUp = [...this.#gaveUp.filter((one) => one.at >= since), ...gaveUp].slice(-mostPast)
+    this.#past = [...this.#past.filter(({ to }) => to >= since), ...past].slice(-maxPast)
+    this.#gaveUp = [...this.#gaveUp.filter((one) => one.at >= since), ...gaveUp].slice(-maxPast)
     this.#gaps = this.#gaps.filter(({ to }) => to >= since)
     this.#tell({ changed, gone, past, gaveUp, ...(gap !== undefined && { gap }) })
   }
@@ -246,7 +246,7 @@ export class Watch {
     return gap
   }
 
-  #trouble(error: unknown, took: number): void {
+  #onError(error: unknown, took: number): void {
     const { name, code, message } = error as { name?: string; code?: string; message?: string }
     if (code === 'UNSUPPORTED' || name === 'UnsupportedError') this.#lists = false
     this.#failures += 1

@@ -33,7 +33,7 @@ const known = new WeakMap<History, ReadonlyMap<string, readonly HoldInterval[]>>
 export function intervalsByName(history: History): ReadonlyMap<string, readonly HoldInterval[]> {
   let names = known.get(history)
   if (names === undefined) {
-    const sorted = groupBy(history.acquisitions.flatMap(intervalsOf), (claim) => claim.of.name)
+    const sorted = groupBy(history.acquisitions.flatMap(toIntervals), (claim) => claim.of.name)
     for (const claims of sorted.values()) claims.sort((a, b) => a.from - b.from)
     names = sorted
     known.set(history, names)
@@ -41,7 +41,7 @@ export function intervalsByName(history: History): ReadonlyMap<string, readonly 
   return names
 }
 
-function intervalsOf(of: Acquisition): HoldInterval[] {
+function toIntervals(of: Acquisition): HoldInterval[] {
   const { granted, mode, downgrading } = of
   if (granted === undefined) return []
   const to = intervalEnd(of)

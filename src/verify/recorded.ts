@@ -79,7 +79,7 @@ class RecordedLock implements Lock {
   readonly inner: Lock
   readonly parts: readonly Part[]
   readonly #journal: Journal
-  readonly #leasesOf: (lease: Lease) => readonly Lease[]
+  readonly #toLeases: (lease: Lease) => readonly Lease[]
 
   constructor(
     journal: Journal,
@@ -91,7 +91,7 @@ class RecordedLock implements Lock {
     this.inner = inner
     this.parts = parts
     this.#journal = journal
-    this.#leasesOf = leasesOf
+    this.#toLeases = leasesOf
   }
 
   async acquire(options: AcquireOptions = {}): Promise<RecordedLease> {
@@ -126,7 +126,7 @@ class RecordedLock implements Lock {
       return result
     } catch (error) {
       if (held === undefined) this.#failed(opens, error)
-      held?.left(codeOf(error) === 'LEASE_LOST' ? 'lost' : 'released')
+      held?.left(findCode(error) === 'LEASE_LOST' ? 'lost' : 'released')
       throw error
     }
   }
@@ -141,12 +141,12 @@ class RecordedLock implements Lock {
   }
 
   #failed(opens: readonly Open[], error: unknown): never {
-    for (const open of opens) this.#journal.failed(open, codeOf(error))
+    for (const open of opens) this.#journal.failed(open, findCode(error))
     throw error
   }
 
   #granted(opens: readonly Open[], lease: Lease, options: AcquireOptions): RecordedLease {
-    const leases = this.#leasesOf(lease)
+    const leases = this.#toLeases(lease)
     const entries = opens.map((open, i) => {
       const held = this.#journal.granted(open, leases[i] ?? lease, options)
       return { held, mode: open.mode }
@@ -155,7 +155,7 @@ class RecordedLock implements Lock {
   }
 }
 
-function codeOf(error: unknown): string {
+function findCode(error: unknown): string {
   const { code, name } = error as { code?: unknown; name?: unknown }
   return typeof code === 'string' ? code : String(name)
 }

@@ -8,7 +8,7 @@ export function withSharedScale(timelines: readonly Timeline[]): Timeline[] {
 }
 
 /** Violations that overlap in time, as one period with all their rows: what is wrong at a moment is marked once. */
-export function together(bands: readonly Band[]): { readonly band: Band; readonly of: readonly Band[] }[] {
+export function mergeBands(bands: readonly Band[]): { readonly band: Band; readonly of: readonly Band[] }[] {
   const found: { band: Band; of: Band[] }[] = []
   for (const next of [...bands].sort((a, b) => a.from - b.from)) {
     const last = found.at(-1)

@@ -5,7 +5,7 @@
  * Long because the drawing reads best in one piece, from its frame to its legend.
  */
 import { type Band, type Bar, type Mark, milliseconds, quarantine, type Timeline, ticks } from './timeline.js'
-import { together } from './timeline-arrange.js'
+import { mergeBands } from './timeline-arrange.js'
 
 export interface SvgOptions {
   /** Pixels. @default 960 */
@@ -35,7 +35,7 @@ const style = `
 export function renderSvg(timeline: Timeline, options: SvgOptions = {}): string {
   const { width = 960 } = options
   const left = 24 + 7 * Math.min(26, Math.max(6, ...timeline.rows.map((row) => row.label.length)))
-  const top = topOf(timeline)
+  const top = topMargin(timeline)
   const bottom = top + timeline.rows.length * rowHeight
   const height = bottom + 86
   const scale = (width - left - right) / (timeline.to - timeline.from)
@@ -48,7 +48,7 @@ export function renderSvg(timeline: Timeline, options: SvgOptions = {}): string 
     '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line class="hatch" y2="6" stroke-width="2"/></pattern></defs>',
     `<rect class="back" width="${width}" height="${height}"/><text class="title" x="24" y="30">${escaped(timeline.title)}</text>${figureText(timeline)}`,
     ...grid(frame),
-    ...timeline.marks.map((mark) => everybody(frame, mark)),
+    ...timeline.marks.map((mark) => describeRows(frame, mark)),
     ...timeline.rows.map((row, i) => group(frame, i, row.label, row.bars, row.marks)),
     ...violations(frame),
     ...legend(frame),
@@ -58,7 +58,7 @@ export function renderSvg(timeline: Timeline, options: SvgOptions = {}): string 
 }
 
 /** Room for the title, the figure, and one line each for what was done to all and for violations. */
-function topOf({ summary, marks, bands }: Timeline): number {
+function topMargin({ summary, marks, bands }: Timeline): number {
   return 44 + (summary ? 20 : 0) + (marks.length > 0 ? 16 : 0) + (bands.length > 0 ? 18 : 0)
 }
 
@@ -103,12 +103,12 @@ function grid({ timeline, width, left, top, bottom, x }: Frame): string[] {
 /** One frame for each period, around the rows from the first to the last that it concerns, with what was wrong above it. */
 function violations({ timeline, width, left, top, x }: Frame): string[] {
   let free = left
-  return together(timeline.bands).map(({ band, of }) => {
+  return mergeBands(timeline.bands).map(({ band, of }) => {
     const [first, last] = [Math.min(...band.rows), Math.max(...band.rows)]
     const begin = x(band.from)
     const box = `x="${begin}" y="${top + first * rowHeight + 1}" width="${round(Math.max(4, x(band.to) - begin))}" height="${(last - first + 1) * rowHeight - 2}"`
     const all = of.map(({ text }) => text).join('\n')
-    const words = wordsFor(timeline, band, of)
+    const words = bandText(timeline, band, of)
     const room = words.length * 6.2
     const at = Math.min(begin, width - right - room)
     const text =
@@ -121,7 +121,7 @@ function violations({ timeline, width, left, top, x }: Frame): string[] {
 }
 
 /** `3 inside at once, 60.0 ms`, or the rules that were broken. */
-function wordsFor({ rows }: Timeline, band: Band, of: readonly Band[]): string {
+function bandText({ rows }: Timeline, band: Band, of: readonly Band[]): string {
   const rules = new Set(of.map(({ text }) => /^[a-z-]+(?=:)/.exec(text)?.[0] ?? text))
   if (rules.size > 1 || !rules.has('exclusion')) return [...rules].join(', ')
   const edges = rows
@@ -164,7 +164,7 @@ function group(
 
 function box(bar: Bar, x: Frame['x'], y: number, height: number): string {
   const width = round(Math.max(1.5, x(bar.to) - x(bar.from)))
-  return `<rect class="${classOf(bar.kind)}" x="${x(bar.from)}" y="${y}" width="${width}" height="${height}" rx="${Math.min(3, width / 2)}"><title>${escaped(bar.detail)}</title></rect>`
+  return `<rect class="${cssClass(bar.kind)}" x="${x(bar.from)}" y="${y}" width="${width}" height="${height}" rx="${Math.min(3, width / 2)}"><title>${escaped(bar.detail)}</title></rect>`
 }
 
 /** @param free where the next bar of the row begins: a token that does not fit into its bar stands beside it */
@@ -193,7 +193,7 @@ function faultMark(mark: Mark, x: Frame['x'], y: number): string {
   return `${during}<path class="fault" d="M${begin} ${y + 8}l-5 -8h10z"><title>${escaped(mark.text + lasted)}</title></path>`
 }
 
-function everybody({ timeline, x, top, bottom, width }: Frame, mark: Mark): string {
+function describeRows({ timeline, x, top, bottom, width }: Frame, mark: Mark): string {
   const begin = x(mark.at)
   const isQuarantine = mark.text === quarantine
   const during =
@@ -250,7 +250,7 @@ function legend({ timeline, left, bottom }: Frame): string[] {
 /** The kinds with a style. A history comes from a file, which anybody may have written. */
 const classes: ReadonlySet<string> = new Set<Bar['kind']>(['waiting', 'exclusive', 'shared', 'permits'])
 
-function classOf(kind: string): string {
+function cssClass(kind: string): string {
   return classes.has(kind) ? kind : 'exclusive'
 }
 

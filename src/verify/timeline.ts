@@ -93,7 +93,7 @@ export function createTimeline(history: History, options: TimelineOptions): Time
     return {
       label: label(client),
       bars: waits,
-      marks: marksOf(history, (target) => target !== undefined && pids.has(target)),
+      marks: toMarks(history, (target) => target !== undefined && pids.has(target)),
     }
   })
   for (const claim of intervalsByName(history).get(name) ?? []) {
@@ -106,7 +106,7 @@ export function createTimeline(history: History, options: TimelineOptions): Time
     return [{ from: one.at, to: one.at + one.lasted, rows: concerned, text: `${one.rule}: ${one.message}` }]
   })
   const [from, to] = extent(all, history, options)
-  const marks = marksOf(history, (target) => target === undefined)
+  const marks = toMarks(history, (target) => target === undefined)
   const { summary } = options
   return {
     ...{ title, from, to, rows, marks, bands },
@@ -132,7 +132,7 @@ function waitBar(one: Acquisition, end: number): Bar {
 }
 
 function claimBar(one: Acquisition, from: number, to: number, kind: ModeKind, text: string): Bar {
-  const end = endOf(one)
+  const end = barEnd(one)
   const how = { over: 'released', lost: 'lost', killed: 'killed', open: 'not released' }[end]
   const amount =
     kind === 'permits' ? `${one.permits} of ${one.of} permits, ` : kind === 'shared' ? 'shared, ' : ''
@@ -140,7 +140,7 @@ function claimBar(one: Acquisition, from: number, to: number, kind: ModeKind, te
   return { from, to, kind, text: kind === 'permits' ? `${one.permits}×${text}` : text, detail, end }
 }
 
-function endOf(one: Acquisition): Bar['end'] {
+function barEnd(one: Acquisition): Bar['end'] {
   const end = intervalEnd(one)
   if (end === one.releasing) return 'over'
   if (end === one.died) return 'killed'
@@ -159,7 +159,7 @@ function tokenTexts(all: readonly Acquisition[]): { text: (one: Acquisition) => 
   }
 }
 
-function marksOf(history: History, concerns: (target: number | undefined) => boolean): Mark[] {
+function toMarks(history: History, concerns: (target: number | undefined) => boolean): Mark[] {
   const marks: Mark[] = []
   const open = new Map<string, number>()
   for (const { op, phase, kind = 'fault', attempt = '', target, t } of history.events) {

@@ -48,7 +48,7 @@ export function violation(
     lasted: 0,
     ...about,
     get histories() {
-      stories ??= about.parties.map((party) => storyOf(history, party, about.at))
+      stories ??= about.parties.map((party) => attemptHistory(history, party, about.at))
       return stories
     },
   }
@@ -57,7 +57,7 @@ export function violation(
 const indexes = new WeakMap<History, Map<string, Event[]>>()
 
 /** Events by client; faults under the key `fault`. */
-function indexOf(history: History): Map<string, Event[]> {
+function eventIndex(history: History): Map<string, Event[]> {
   const known = indexes.get(history)
   if (known !== undefined) return known
   const index = new Map<string, Event[]>()
@@ -71,18 +71,18 @@ function indexOf(history: History): Map<string, Event[]> {
   return index
 }
 
-function storyOf(history: History, party: Acquisition, at: number): AttemptHistory {
-  const index = indexOf(history)
-  const told = new Set<Event>(party.events)
+function attemptHistory(history: History, party: Acquisition, at: number): AttemptHistory {
+  const index = eventIndex(history)
+  const included = new Set<Event>(party.events)
   const own = index.get(party.client) ?? []
   const middle = firstAfter(own, at)
-  for (const event of own.slice(Math.max(0, middle - context), middle + context)) told.add(event)
+  for (const event of own.slice(Math.max(0, middle - context), middle + context)) included.add(event)
   const ends = party.events.at(-1)?.t ?? at
   for (const fault of index.get('fault') ?? []) {
     const touches = fault.target === undefined || fault.target === party.pid
-    if (touches && fault.t >= party.invoked && fault.t <= Math.max(ends, at)) told.add(fault)
+    if (touches && fault.t >= party.invoked && fault.t <= Math.max(ends, at)) included.add(fault)
   }
-  const events = [...told].sort((a, b) => a.t - b.t)
+  const events = [...included].sort((a, b) => a.t - b.t)
   return { client: party.client, pid: party.pid, attempt: party.attempt, events }
 }
 

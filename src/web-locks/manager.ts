@@ -17,10 +17,10 @@ import type {
 import { watch } from './watch.js'
 
 /** How many names too long for the store this manager remembers, so that `query` can report them. */
-const longNamesKept = 1000
+const maxLongNames = 1000
 
-const leastTtl = 10
-const mostTtl = 366 * 86_400_000
+const minTtl = 10
+const maxTtl = 366 * 86_400_000
 
 /**
  * @param locks from `createLocks(driver)`; you still close them.
@@ -38,7 +38,7 @@ class Manager {
   readonly #options: LockPair['options']
   readonly #held = new Map<string, Set<Lease>>()
   readonly #order = new CallOrder()
-  readonly #requestOf = new WeakMap<HeldPair, string>()
+  readonly #requestIds = new WeakMap<HeldPair, string>()
   /** The requests whose callbacks run, and the order in which they began. */
   readonly #begun = new Map<string, number>()
   readonly #longNames = new Map<string, string>()
@@ -50,9 +50,9 @@ class Manager {
       throw new RangeError(
         `clientId must be 1 to 64 letters, digits, '-', '_' or '.', got ${JSON.stringify(clientId)}`,
       )
-    const ms = ttl === undefined ? leastTtl : (toMilliseconds(ttl) ?? Number.NaN)
-    if (!(ms >= leastTtl && ms <= mostTtl))
-      throw new RangeError(`ttl must be from ${leastTtl} to ${mostTtl} ms, got ${JSON.stringify(ttl)}`)
+    const ms = ttl === undefined ? minTtl : (toMilliseconds(ttl) ?? Number.NaN)
+    if (!(ms >= minTtl && ms <= maxTtl))
+      throw new RangeError(`ttl must be from ${minTtl} to ${maxTtl} ms, got ${JSON.stringify(ttl)}`)
     this.#locks = locks
     this.#clientId = clientId
     this.#options = { fair: locks.driver.traits.fair, autoRenew: true, ...(ttl !== undefined && { ttl }) }
@@ -96,7 +96,7 @@ class Manager {
       const passed = asked.steal
         ? await supported(() => this.#steal(pair, asked.name))
         : await (asked.ifAvailable ? tryAcquire(pair) : acquire(pair, asked.signal))
-      if (passed !== undefined) this.#requestOf.set(passed, pair.requestNote.request)
+      if (passed !== undefined) this.#requestIds.set(passed, pair.requestNote.request)
       return passed
     } finally {
       unwatch()
@@ -114,7 +114,7 @@ class Manager {
   /** The callback runs; the first of its end and the loss of the lock settles the request. */
   #hold({ name, mode, callback }: LockRequest, passed: HeldPair): Promise<unknown> {
     const { gate } = passed
-    const request = this.#requestOf.get(passed) ?? ''
+    const request = this.#requestIds.get(passed) ?? ''
     this.#begun.set(request, ++this.#callbacks)
     const mine = this.#held.get(name) ?? new Set()
     this.#held.set(name, mine.add(gate))
@@ -171,7 +171,7 @@ class Manager {
   #remember(encoded: string, name: string): void {
     this.#longNames.set(encoded, name)
     const [oldest] = this.#longNames.keys()
-    if (this.#longNames.size > longNamesKept && oldest !== undefined) this.#longNames.delete(oldest)
+    if (this.#longNames.size > maxLongNames && oldest !== undefined) this.#longNames.delete(oldest)
   }
 }
 

@@ -48,7 +48,7 @@ export async function acquire(pair: LockPair, signal: AbortSignal | undefined): 
   }
   const queue = await pair.queue.acquire(terms)
   try {
-    return { queue, gate: (await tryGate(pair, signal)) ?? (await afterThieves(pair, terms)) }
+    return { queue, gate: (await tryGate(pair, signal)) ?? (await acquireAfterSteals(pair, terms)) }
   } catch (error) {
     await queue.release()
     throw error
@@ -101,7 +101,7 @@ export async function steal(pair: LockPair): Promise<HeldPair> {
       await Promise.race([granted, pause(checkInterval)])
     }
     // What we forced may have been our own hold, granted a moment before; then nobody else has stolen it.
-    if (forced && !(await stillOurs(gate)) && !(await stolen(pair, gate))) return await steal(pair)
+    if (forced && !(await isStillOurs(gate)) && !(await stolenError(pair, gate))) return await steal(pair)
   } catch (error) {
     giveUp.abort(error)
     await granted.then(
@@ -113,7 +113,7 @@ export async function steal(pair: LockPair): Promise<HeldPair> {
   return { gate: await granted }
 }
 
-async function stillOurs(gate: Lease): Promise<boolean> {
+async function isStillOurs(gate: Lease): Promise<boolean> {
   try {
     return (await gate.extend()) > 0
   } catch (error) {
@@ -123,7 +123,7 @@ async function stillOurs(gate: Lease): Promise<boolean> {
 }
 
 /** Another thief has it by now, as may happen to any holder: a thief that stole it back would be robbed in turn, without end. */
-async function stolen(pair: LockPair, gate: Lease): Promise<boolean> {
+async function stolenError(pair: LockPair, gate: Lease): Promise<boolean> {
   const { holders } = await pair.inspectGate()
   return holders.some(({ note, token }) => parseNote(note)?.steal && token > gate.token)
 }
@@ -138,7 +138,7 @@ async function tryGate(pair: LockPair, signal: AbortSignal | undefined): Promise
   return pair.gate.tryAcquire({ ...pair.options, note: toNote(pair.requestNote) })
 }
 
-async function afterThieves(pair: LockPair, terms: AcquireOptions): Promise<Lease> {
+async function acquireAfterSteals(pair: LockPair, terms: AcquireOptions): Promise<Lease> {
   for (;;) {
     const gate = await pair.gate.acquire(terms)
     try {

@@ -10,7 +10,7 @@ interface Row {
 interface Holding extends Row {
   readonly token: number
 }
-interface Place {
+interface LockEntries {
   line?: LockStatus
   gate?: LockStatus
 }
@@ -24,12 +24,12 @@ export function snapshot(
   readName: (encoded: string) => string,
   begun: (request: string) => number | undefined,
 ): LockManagerSnapshot {
-  const places = new Map<string, Place>()
-  for (const standing of standings) {
-    const ours = readLockName(standing.name)
+  const places = new Map<string, LockEntries>()
+  for (const status of standings) {
+    const ours = readLockName(status.name)
     if (ours === undefined) continue
     const place = places.get(ours.encoded) ?? {}
-    place[ours.part] = standing
+    place[ours.part] = status
     places.set(ours.encoded, place)
   }
   const held: Holding[] = []
@@ -41,7 +41,7 @@ export function snapshot(
       if (request === undefined) return true
       return !seen.has(request) && seen.add(request) !== undefined
     }
-    const rows = (of: readonly (Holder | Waiter)[] = []) => of.map((one) => rowOf(name, one)).filter(unseen)
+    const rows = (of: readonly (Holder | Waiter)[] = []) => of.map((one) => toRow(name, one)).filter(unseen)
     // The holder of the gate holds the line too: it is listed once, as held. The head of the line waits like the
     // rest.
     const holders = gate?.holders.toSorted((a, b) => a.token - b.token || b.heldFor - a.heldFor)
@@ -65,7 +65,7 @@ function inOrder(held: readonly Holding[], begun: (request: string) => number | 
   return sorted.map((one) => (next.has(one) ? (ours.next().value?.one ?? one) : one))
 }
 
-function rowOf(name: string, { mode, note, client }: Holder | Waiter): Row {
+function toRow(name: string, { mode, note, client }: Holder | Waiter): Row {
   const mark = parseNote(note)
   const how: LockMode = mode.kind === 'shared' ? 'shared' : 'exclusive'
   return {

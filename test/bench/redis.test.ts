@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { gaps } from '../../bench/hand-over.js'
 import { countCommands } from '../../bench/redis/commands.js'
-import { judge } from '../../bench/redis/fairness.js'
+import { summarize } from '../../bench/redis/fairness.js'
 import { bare, barePush } from '../../bench/redis/floors.js'
 import { leakCheck } from '../support/leaks.js'
 import { connectResp } from '../support/resp.js'
@@ -65,7 +65,7 @@ test('gaps lie between a release and the next grant, and two holders are found o
 })
 
 test('fairness tells who got nothing and who was passed over', () => {
-  const fair = judge(
+  const fair = summarize(
     [
       {
         taken: 2,
@@ -87,7 +87,7 @@ test('fairness tells who got nothing and who was passed over', () => {
   assert.equal(fair.jain, 1)
   assert.equal(fair.passedOver, 0)
   assert.equal(fair.perSecond, 4)
-  const unfair = judge(
+  const unfair = summarize(
     [
       {
         taken: 3,

@@ -23,7 +23,7 @@ for (const [flavour, library] of [
     },
     async loseHold(name) {
       const key = `hf:{${name}}`
-      await (await cluster.ownerOf(await cluster.slotOf(key))).cli('DEL', key)
+      await (await cluster.findOwner(await cluster.keySlot(key))).cli('DEL', key)
     },
   })
   conformance(library === 'ioredis' ? withoutPrimitives : connectionOnly, {

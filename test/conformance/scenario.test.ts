@@ -6,7 +6,7 @@ import { after, describe, it } from 'node:test'
 import type { DriverFactory, Traits } from 'holdfast'
 import { conformance, type Fixture, type PromiseColumn, promiseTable } from 'holdfast/conformance'
 import type { Driver } from 'holdfast/driver'
-import { columnOf, written } from '../../scripts/promises-table.js'
+import { toColumn, written } from '../../scripts/promises-table.js'
 import { leakCheck } from '../support/leaks.js'
 import { hasColumn } from '../support/promises.js'
 import { brokenDrivers, stopHearts } from './broken-drivers.js'
@@ -85,7 +85,7 @@ describe('the scenario', { concurrency: true }, () => {
       assert.ok(brokenIn(column).includes(promise), promiseTable([column]))
       assert.ok(failed.get(promise)?.includes(says), failed.get(promise))
       assert.match(failed.get(compared) ?? '', /docs\/promises\.md says something else/)
-      assert.throws(() => columnOf('memory', written(column.cells)), /cannot be 'broken'/)
+      assert.throws(() => toColumn('memory', written(column.cells)), /cannot be 'broken'/)
     })
 
   it('fails where a driver does more than it declares', async () => {

@@ -39,7 +39,7 @@ function lease(parts: Partial<LeaseState> = {}): LeaseState {
 }
 
 const manual = { autoRenew: false, renewAt: 0, overdueAt: never }
-const trying = { underWay: true, tryEndsAt: 6_000 }
+const trying = { renewing: true, tryEndsAt: 6_000 }
 const doubtful = { overdueAt: 5_000, doubtReported: true }
 
 const table: readonly (readonly [state: string, parts: Partial<LeaseState>, now: number, LeasePlan])[] = [
@@ -225,7 +225,7 @@ function* everyState(): Generator<Partial<LeaseState>> {
     ['renewAt', [4_000, 6_000]],
     ['overdueAt', [4_500, never]],
     ['doubtReported', [false, true]],
-    ['underWay', [false, true]],
+    ['renewing', [false, true]],
     ['extending', [0, 1]],
     ['loss', [undefined, 'expired']],
     ['ended', [false, true]],

@@ -42,7 +42,7 @@ after(() => {
 /** The data server that has the lock. */
 async function serverOf(place: Place, key: string): Promise<RedisServer> {
   if (place.is === 'single') return single
-  return place.is === 'sentinel' ? sentinel.master() : cluster.ownerOf(await cluster.slotOf(key))
+  return place.is === 'sentinel' ? sentinel.master() : cluster.findOwner(await cluster.keySlot(key))
 }
 
 /** What other connections a server has than that of whoever asks. */

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createHistory, type Event, type Rule } from 'holdfast/verify'
 import type { Fault } from '../../lab/faults/store.js'
-import { judgeRun } from '../../lab/faults/verdict.js'
+import { evaluateRun } from '../../lab/faults/verdict.js'
 import { leakCheck } from '../support/leaks.js'
 import { event, held } from '../verify/bugs.js'
 
@@ -38,7 +38,7 @@ const goesBack = [
 
 function judged(...events: readonly Event[]): { violations: string[]; excused: string[] } {
   const history = createHistory([...goesBack, ...events].sort((a, b) => a.t - b.t))
-  const { violations, excused } = judgeRun(history, faults, { settles: 10_000, check: {} }, [])
+  const { violations, excused } = evaluateRun(history, faults, { settles: 10_000, check: {} }, [])
   return {
     violations: violations.map(({ rule }) => rule),
     excused: excused.map(({ violation, fault }) => `${violation.rule} after ${fault}`),
@@ -99,7 +99,7 @@ function late(...starved: readonly [until: number, ms: number, kind?: string][])
   )
   const wait = held('a', 'a:1', [1_000, 8_000, 8_001], { token: 7 })
   const history = createHistory([...wait, ...machine].sort((a, b) => a.t - b.t))
-  const { violations, excused } = judgeRun(history, faults, { settles: 5_000, check: {} }, [])
+  const { violations, excused } = evaluateRun(history, faults, { settles: 5_000, check: {} }, [])
   return {
     violations: violations.map(({ rule }) => rule),
     excused: excused.map(({ violation, fault }) => `${violation.rule} after ${fault}`),

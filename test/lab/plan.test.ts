@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { planOf } from '../../lab/faults/plan.js'
+import { createPlan } from '../../lab/faults/plan.js'
 import type { Fault } from '../../lab/faults/store.js'
 import { leakCheck } from '../support/leaks.js'
 
@@ -14,13 +14,13 @@ const faults: Fault[] = [
 const options = { seed: 7, span: 60_000, ttl: 500 }
 
 test('the same seed gives the same plan, another seed another', () => {
-  assert.deepEqual(planOf(faults, options), planOf(faults, options))
-  assert.notDeepEqual(planOf(faults, options), planOf(faults, { ...options, seed: 8 }))
+  assert.deepEqual(createPlan(faults, options), createPlan(faults, options))
+  assert.notDeepEqual(createPlan(faults, options), createPlan(faults, { ...options, seed: 8 }))
 })
 
 test('at most two faults overlap, never on one subject, and none outlasts the span', () => {
   for (let seed = 0; seed < 200; seed++) {
-    const plan = planOf(faults, { ...options, seed })
+    const plan = createPlan(faults, { ...options, seed })
     assert.ok(plan.length > 30, `seed ${seed}: ${plan.length} faults only`)
     for (const one of plan) {
       assert.ok(one.at + one.lasts <= options.span)
@@ -35,7 +35,7 @@ test('at most two faults overlap, never on one subject, and none outlasts the sp
 })
 
 test('faults overlap, all kinds and subjects come, and those to be kept apart are', () => {
-  const plan = planOf(faults, options)
+  const plan = createPlan(faults, options)
   const overlaps = plan.filter((one, i) => plan.some((other, j) => j < i && other.at + other.lasts > one.at))
   assert.ok(overlaps.length > 10)
   assert.deepEqual([...new Set(plan.map(({ kind }) => kind))].sort(), ['often', 'other', 'promotion', 'rare'])
@@ -54,7 +54,7 @@ test('kinds of one family are kept apart from each other, and from nothing else'
     { ...family, kind: 'follower' },
   ]
   for (let seed = 0; seed < 50; seed++) {
-    const plan = planOf([...faults, ...kin], { ...options, seed })
+    const plan = createPlan([...faults, ...kin], { ...options, seed })
     const parted = plan.filter(({ kind }) => kin.some((one) => one.kind === kind))
     assert.ok(parted.length >= 5, `seed ${seed}: ${parted.length}`)
     for (const [i, one] of parted.slice(1).entries()) {

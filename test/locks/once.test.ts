@@ -6,7 +6,7 @@ import { AcquireTimeoutError } from '../../src/core/errors.js'
 import { memory } from '../../src/drivers/memory/index.js'
 import type { DriverFactory } from '../../src/index.js'
 import { type FakeClock, fakeClock } from '../support/fake-clock.js'
-import { locksIn } from '../support/inside.js'
+import { createLocksIn } from '../support/inside.js'
 import { leakCheck } from '../support/leaks.js'
 import { until } from '../support/until.js'
 
@@ -16,7 +16,7 @@ test('with `keepError: 0` an error is told to those who were waiting, and to nob
   // No time passes, so what is kept for a millisecond is there for everybody.
   const env = { ...systemEnv(), clock: fakeClock() }
   const store = memory()
-  const [one, two, three] = [locksIn(env, store), locksIn(env, store), locksIn(env, store)]
+  const [one, two, three] = [createLocksIn(env, store), createLocksIn(env, store), createLocksIn(env, store)]
   let fail: (() => void) | undefined
   const failing = one.once(
     'x',
@@ -67,8 +67,8 @@ test('`wait` bounds the whole call: what the first look took is not waited for a
   const env = { ...systemEnv(), clock }
   const store = memory()
   const [holder, locks] = [
-    locksIn(env, store),
-    locksIn(
+    createLocksIn(env, store),
+    createLocksIn(
       env,
       slowToRead(store, clock, () => 600),
     ),
@@ -89,7 +89,7 @@ test('a store that falls silent once the lock is granted ends the call a second 
   const clock = fakeClock()
   const env = { ...systemEnv(), clock }
   let reads = 0
-  const locks = locksIn(
+  const locks = createLocksIn(
     env,
     slowToRead(memory(), clock, () => (++reads === 1 ? 0 : 3_600_000)),
   )

@@ -9,7 +9,7 @@ import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { mistakeIn, mistakesIn, propertiesOf, tables } from '../../lab/models/page.js'
+import { findMistake, listMistakes, listProperties, tables } from '../../lab/models/page.js'
 import { check, findTools, type Question, type Tools } from '../../lab/models/spin.js'
 import { type Row, table } from '../../lab/models/table.js'
 import { checkRow } from '../../lab/models/verdict.js'
@@ -41,21 +41,21 @@ describe('the table of models', () => {
   for (const model of models) {
     it(`has each mistake that the head of ${model} names, with the property it names, and no other`, () => {
       const rows = table.filter((row) => row.model === model && row.expected !== 'holds')
-      const listed = new Map(mistakesIn(model).map(({ name, breaks }) => [name, breaks]))
-      assert.deepEqual(new Set(rows.map(mistakeIn)), new Set(listed.keys()))
+      const listed = new Map(listMistakes(model).map(({ name, breaks }) => [name, breaks]))
+      assert.deepEqual(new Set(rows.map(findMistake)), new Set(listed.keys()))
       for (const row of rows) {
-        const breaks = listed.get(mistakeIn(row)) ?? ''
+        const breaks = listed.get(findMistake(row)) ?? ''
         const expected = row.expected === 'deadlock' ? 'no deadlock' : row.expected
         assert.ok(
           breaks.includes(expected),
-          `${mistakeIn(row)} breaks ${expected}, the model says: ${breaks}`,
+          `${findMistake(row)} breaks ${expected}, the model says: ${breaks}`,
         )
       }
     })
 
     it(`has a mistake for each property of ${model}`, () => {
       const broken = table.filter((row) => row.model === model).map(({ expected }) => expected)
-      assert.deepEqual(new Set(broken), new Set(['holds', ...propertiesOf(model)]))
+      assert.deepEqual(new Set(broken), new Set(['holds', ...listProperties(model)]))
     })
 
     it(`has quick runs of ${model} that hold, and each kind of question that it answers`, () => {

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
-import { filesIn, root } from '../support/checkout.js'
+import { listFiles, root } from '../support/checkout.js'
 import { leakCheck } from '../support/leaks.js'
 
 const copy = mkdtempSync(join(tmpdir(), 'holdfast-inner-'))
@@ -102,7 +102,7 @@ test('fails', () => {
 })
 
 test('at the end the ten slowest files are named, and on a terminal what is running', () => {
-  const words = filesIn('test/locks', '.test.ts').filter((path) => !path.includes('multi-lock'))
+  const words = listFiles('test/locks', '.test.ts').filter((path) => !path.includes('multi-lock'))
   const files = [
     ...words,
     'test/core/clock.test.ts',

@@ -7,11 +7,11 @@ import { conformance, type Runner } from 'holdfast/conformance'
 import { chosen, testFiles } from '../../scripts/test-files.js'
 import { memoryFixture } from '../conformance/memory-fixture.js'
 import { filtered, primitives } from '../conformance/parts.js'
-import { filesIn, read, root } from '../support/checkout.js'
+import { listFiles, read, root } from '../support/checkout.js'
 import { leakCheck } from '../support/leaks.js'
 
 const all = testFiles()
-const onDisk = filesIn('test', '.test.ts').sort()
+const onDisk = listFiles('test', '.test.ts').sort()
 const sources = (tier: 'first' | 'second' | 'all') =>
   chosen(all, { words: [], tier }).map(({ source }) => source)
 

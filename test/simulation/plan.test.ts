@@ -1,14 +1,14 @@
 // What the schedules are made of: docs/simulation.md says how many are small, and that nothing a store can suffer is left out.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { planOf } from '../../lab/simulation/plan.js'
+import { createPlan } from '../../lab/simulation/plan.js'
 import { memoryStore } from '../../lab/simulation/stores/memory.js'
 import type { StoreKind } from '../../lab/simulation/stores/store.js'
 import { tableStore } from '../../lab/simulation/stores/table.js'
 import { leakCheck } from '../support/leaks.js'
 
 const plansOf = (kind: StoreKind, seed: number) =>
-  Array.from({ length: 2_000 }, (_, number) => planOf(kind, seed, number))
+  Array.from({ length: 2_000 }, (_, number) => createPlan(kind, seed, number))
 const table = tableStore()
 const plans = plansOf(table, 1)
 

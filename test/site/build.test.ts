@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { filesIn, root } from '../support/checkout.js'
+import { listFiles, root } from '../support/checkout.js'
 import { leakCheck } from '../support/leaks.js'
 
 const out = mkdtempSync(join(tmpdir(), 'holdfast-site-'))
@@ -27,7 +27,7 @@ before(async () => {
 })
 
 test('every page is there in HTML', () => {
-  const lacks = filesIn('docs', '.md')
+  const lacks = listFiles('docs', '.md')
     .map((path) =>
       path
         .slice('docs/'.length)

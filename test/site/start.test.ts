@@ -7,7 +7,7 @@ import { after, test } from 'node:test'
 import { stop, transform } from 'esbuild'
 import { read, root } from '../support/checkout.js'
 import { leakCheck } from '../support/leaks.js'
-import { fencesIn } from '../support/markdown.js'
+import { parseFences } from '../support/markdown.js'
 import { startMysql } from '../support/servers/mysql.js'
 import { startPostgres } from '../support/servers/postgres.js'
 import { startRedis } from '../support/servers/redis.js'
@@ -18,7 +18,7 @@ const servers = {
   MYSQL_URL: () => startMysql({ flavour: 'mariadb' }),
 } as const
 
-const fences = fencesIn(read('docs/start.md'))
+const fences = parseFences(read('docs/start.md'))
 const programs = fences.flatMap(({ language, code, line }, at) => {
   const next = fences[at + 1]
   return language === 'ts' && next?.language === 'text' ? [{ line, code, prints: next.code }] : []

@@ -35,7 +35,7 @@ export const pkg: Package = {
 }
 
 /** Paths from the root of our files below `folder` whose name ends so; none if there is no such folder. */
-export function filesIn(folder: string, ending: string): string[] {
+export function listFiles(folder: string, ending: string): string[] {
   if (!existsSync(join(root, folder))) return []
   return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith(ending) && !name.includes('node_modules'))

@@ -24,7 +24,7 @@ const patterns: readonly { readonly how: Import['how']; readonly pattern: RegExp
 ]
 
 /** All references of a source text, in the order of their lines. */
-export function importsOf(text: string): Import[] {
+export function parseImports(text: string): Import[] {
   const code = blank(text)
   const found: Import[] = []
   for (const { how, pattern } of patterns) {

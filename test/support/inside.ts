@@ -10,6 +10,6 @@ export type { Clock, Env } from '../../src/drivers/kit/index.js'
 export * as table from '../../src/drivers/memory/table.js'
 
 /** `createLocks` with a clock and dice of one's own. */
-export function locksIn(env: Env, driver: DriverFactory, defaults?: Defaults): Locks<Ability> {
+export function createLocksIn(env: Env, driver: DriverFactory, defaults?: Defaults): Locks<Ability> {
   return locksOver<Ability>(new Engine(driver, defaults, env))
 }

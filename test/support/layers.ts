@@ -1,6 +1,6 @@
 // Who may import whom, as a function from source texts to complaints. The table is the one of ARCHITECTURE.md.
 import { posix } from 'node:path'
-import { type Import, importsOf } from './imports.js'
+import { type Import, parseImports } from './imports.js'
 
 /** Source texts by path from the checkout's root: `src/core/clock.ts`. */
 export type Sources = ReadonlyMap<string, string>
@@ -50,7 +50,7 @@ const outside: Readonly<Record<string, readonly string[]>> = {
 const workshop = ['lab', 'bench', 'examples']
 
 /** The layer of a file, or `undefined` if the table has none for it. */
-export function layerOf(path: string): string | undefined {
+export function findLayer(path: string): string | undefined {
   const [top = '', folder = '', driver = ''] = path.split('/')
   if (top !== 'src') return top === 'test' || outside[top] ? top : undefined
   if (folder.endsWith('.ts')) return 'root'
@@ -62,12 +62,12 @@ export function layerOf(path: string): string | undefined {
 export function layerViolations(sources: Sources, pkg: Package): string[] {
   const found: string[] = []
   for (const [path, text] of sources) {
-    const layer = layerOf(path)
+    const layer = findLayer(path)
     if (layer === undefined) {
       found.push(`${path}: no layer has this folder; give it one in test/support/layers.ts`)
       continue
     }
-    for (const entry of importsOf(text)) {
+    for (const entry of parseImports(text)) {
       const why = forbidden(path, layer, entry, pkg)
       if (why !== undefined) found.push(`${path}:${entry.line}: ${why}`)
     }
@@ -95,9 +95,9 @@ function forbidden(
 }
 
 function forbiddenPath(path: string, layer: string, specifier: string): string | undefined {
-  const target = sourceOf(path, specifier)
+  const target = resolveSource(path, specifier)
   if (target === undefined) return undefined
-  const other = layerOf(target)
+  const other = findLayer(target)
   if (other === layer) return undefined
   const allowed = outside[layer] ?? byPath[layer] ?? byPath['drivers/*'] ?? []
   if (other !== undefined && allowed.includes(other)) return undefined
@@ -132,8 +132,8 @@ export function cycles(sources: Sources, pkg: Package): string[] {
     const start = trail.indexOf(path)
     if (start >= 0) found.push([...trail.slice(start), path].join(' → '))
     if (start >= 0 || done.has(path)) return
-    for (const { specifier = '', how, typeOnly } of importsOf(sources.get(path) ?? '')) {
-      const target = specifier.startsWith('.') ? sourceOf(path, specifier) : pkg.entries.get(specifier)
+    for (const { specifier = '', how, typeOnly } of parseImports(sources.get(path) ?? '')) {
+      const target = specifier.startsWith('.') ? resolveSource(path, specifier) : pkg.entries.get(specifier)
       // A worker's or child's file is started, not loaded by the one that names it.
       if (how !== 'url' && !typeOnly && target !== undefined && sources.has(target))
         visit(target, [...trail, path])
@@ -145,7 +145,7 @@ export function cycles(sources: Sources, pkg: Package): string[] {
 }
 
 /** `src/core/lease.ts` and `./clock.js` → `src/core/clock.ts`; `undefined` for what is no code. */
-function sourceOf(path: string, specifier: string): string | undefined {
+function resolveSource(path: string, specifier: string): string | undefined {
   if (!specifier.endsWith('.js')) return undefined
   return posix.join(posix.dirname(path), specifier).replace(/\.js$/, '.ts')
 }

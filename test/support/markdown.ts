@@ -16,7 +16,7 @@ export interface Link {
 }
 
 /** The fenced blocks of a page. */
-export function fencesIn(page: string): Fence[] {
+export function parseFences(page: string): Fence[] {
   const fences: Fence[] = []
   let open: { language: string; mark: string; line: number; lines: string[] } | undefined
   for (const [at, line] of page.split('\n').entries()) {
@@ -32,7 +32,7 @@ export function fencesIn(page: string): Fence[] {
 }
 
 /** The links of a page that are not in code. */
-export function linksIn(page: string): Link[] {
+export function parseLinks(page: string): Link[] {
   const links: Link[] = []
   for (const [at, line] of prose(page).split('\n').entries()) {
     for (const [, inline, reference] of line.matchAll(
@@ -45,10 +45,10 @@ export function linksIn(page: string): Link[] {
 }
 
 /** The anchors that a page's headings get. */
-export function anchorsIn(page: string): Set<string> {
+export function parseAnchors(page: string): Set<string> {
   const anchors = new Set<string>()
   for (const [, heading = ''] of prose(page, false).matchAll(/^#{1,6}\s+(.+?)\s*#*$/gm)) {
-    const slug = anchorOf(heading.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1'))
+    const slug = toAnchor(heading.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1'))
     let anchor = slug
     for (let again = 1; anchors.has(anchor); again++) anchor = `${slug}-${again}`
     anchors.add(anchor)
@@ -57,7 +57,7 @@ export function anchorsIn(page: string): Set<string> {
 }
 
 /** The anchor of a heading's text, as GitHub makes it and so our site. */
-export function anchorOf(heading: string): string {
+export function toAnchor(heading: string): string {
   return heading
     .toLowerCase()
     .replace(/[^\p{L}\p{N}\s_-]/gu, '')
@@ -71,13 +71,13 @@ export function brokenLinks(
   read: (path: string) => string | undefined,
 ): string[] {
   const broken: string[] = []
-  for (const { target, line } of linksIn(page)) {
+  for (const { target, line } of parseLinks(page)) {
     if (/^[a-z][a-z+.-]*:/i.test(target)) continue
     const [file = '', anchor] = target.split('#')
     const there = file === '' ? path : posix.join(posix.dirname(path), decodeURI(file))
     const text = file === '' ? page : read(there)
     if (text === undefined) broken.push(`${path}:${line}: there is no ${there}`)
-    else if (anchor && there.endsWith('.md') && !anchorsIn(text).has(anchor)) {
+    else if (anchor && there.endsWith('.md') && !parseAnchors(text).has(anchor)) {
       broken.push(`${path}:${line}: ${there} has no heading #${anchor}`)
     }
   }
@@ -87,7 +87,7 @@ export function brokenLinks(
 /** The page with as many lines, but without what is in fences and, if asked, in `code`. */
 function prose(page: string, inline = true): string {
   const lines = page.split('\n')
-  for (const { code, line } of fencesIn(page)) {
+  for (const { code, line } of parseFences(page)) {
     const count = code.split('\n').length
     lines.fill('', line - 1, line - 1 + count)
   }

@@ -12,7 +12,7 @@ export interface Row {
 }
 
 /** The rows of a page's tables, without their heads. @param heads first cells that make a row a head */
-export function rowsOf(page: string, heads: readonly string[]): Row[] {
+export function parseRows(page: string, heads: readonly string[]): Row[] {
   return page.split('\n').flatMap((text, at) => {
     if (!text.startsWith('| ') || ['|', ...heads].some((head) => text.startsWith(`| ${head}`))) return []
     const cells = text.slice(2, -2).split(' | ')
@@ -21,7 +21,7 @@ export function rowsOf(page: string, heads: readonly string[]): Row[] {
 }
 
 /** @param path of the page, which links begin at */
-export function testsIn(path: string, shown: string): { name: string; file: string }[] {
+export function listTests(path: string, shown: string): { name: string; file: string }[] {
   const links = shown.matchAll(/\[((?:[^\]`]|`[^`]*`)+)\]\(([^)]+)\)/g)
   return [...links].map(([, name = '', target = '']) => ({
     name,
@@ -36,16 +36,16 @@ export function missing(
   get: (file: string) => string | undefined,
 ): string[] {
   return all.flatMap(({ line, shown }) =>
-    testsIn(path, shown).flatMap(({ name, file }) => {
+    listTests(path, shown).flatMap(({ name, file }) => {
       const source = get(file)
       if (source === undefined) return [`${line}: there is no ${file}`]
-      return callOf(name).test(source) ? [] : [`${line}: ${file} has no test '${name}'`]
+      return callPattern(name).test(source) ? [] : [`${line}: ${file} has no test '${name}'`]
     }),
   )
 }
 
 /** A call of `test` or `it` with that name; `…` stands for what a template fills in. */
-function callOf(name: string): RegExp {
+function callPattern(name: string): RegExp {
   const literal = name.split('…').map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&'))
   return new RegExp(`\\b(?:test|it)\\(\\s*(['"\`])${literal.join('\\$\\{[^}]*\\}')}\\1`)
 }

@@ -1,10 +1,10 @@
 // What must be the same in a page and its translation: the levels of the headings, and the code but for its comments. And what Markdown
 // does not show as meant in a language without spaces.
-import { type Fence, fencesIn } from './markdown.js'
+import { type Fence, parseFences } from './markdown.js'
 
 /** One line per difference. */
 export function differences(english: string, other: string): string[] {
-  return [...headingDifferences(english, other), ...codeDifferences(fencesIn(english), fencesIn(other))]
+  return [...headingDifferences(english, other), ...codeDifferences(parseFences(english), parseFences(other))]
 }
 
 /**
@@ -28,7 +28,7 @@ export function brokenBold(page: string): string[] {
 }
 
 function headingDifferences(english: string, other: string): string[] {
-  const [there, here] = [headingsIn(english), headingsIn(other)]
+  const [there, here] = [parseHeadings(english), parseHeadings(other)]
   for (let at = 0; at < Math.max(there.length, here.length); at++) {
     const [one, two] = [there[at], here[at]]
     if (level(one) !== level(two)) return [`heading ${at + 1} is ${told(two)}, in English ${told(one)}`] // The next ones would be off by one.
@@ -66,13 +66,13 @@ function statements({ language, code }: Fence): string[] {
     .filter((line) => line !== '')
 }
 
-function headingsIn(page: string): string[] {
+function parseHeadings(page: string): string[] {
   const fenced = linesOfFences(page)
   return page.split('\n').filter((line, at) => /^#{1,6} /.test(line) && !fenced.has(at + 1))
 }
 
 function linesOfFences(page: string): ReadonlySet<number> {
-  return new Set(fencesIn(page).flatMap(({ code, line }) => code.split('\n').map((_, at) => line + at)))
+  return new Set(parseFences(page).flatMap(({ code, line }) => code.split('\n').map((_, at) => line + at)))
 }
 
 function level(heading: string | undefined): number {

@@ -28,7 +28,7 @@ const expired: unique symbol = Symbol('expired')
  */
 export async function until<T>(
   condition: () => T | Promise<T>,
-  { within = 20_000, every, what = sourceOf(condition) }: UntilOptions = {},
+  { within = 20_000, every, what = conditionSource(condition) }: UntilOptions = {},
 ): Promise<Truthy<T>> {
   const began = performance.now()
   let last = 'it was never answered'
@@ -66,7 +66,7 @@ async function beforeDeadline<T>(
   }
 }
 
-function sourceOf(condition: () => unknown): string {
+function conditionSource(condition: () => unknown): string {
   return condition.toString().replace(/^(async )?\(\) => /, '')
 }
 

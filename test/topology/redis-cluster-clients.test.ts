@@ -20,8 +20,8 @@ const ports = cluster.nodes.map(({ port }) => port)
 const place: Place = { is: 'cluster', ports }
 const settings = { quarantine: 'off', eviction: 'ignore', commandTimeout: 5_000, maxTtl: 600_000 } as const
 
-const slotOf = (name: string) => cluster.slotOf(`hf:{${name}}`)
-const ownerOf = async (name: string) => cluster.ownerOf(await slotOf(name))
+const slotOf = (name: string) => cluster.keySlot(`hf:{${name}}`)
+const ownerOf = async (name: string) => cluster.findOwner(await slotOf(name))
 
 const isMaster = async (node: RedisServer) =>
   String((await node.cli('ROLE'))?.toString()).startsWith('master')
@@ -33,8 +33,8 @@ async function nameAt(node: RedisServer, beginning: string): Promise<string> {
 
 /** The master with the first slots, and the other one. */
 async function masters(): Promise<readonly [RedisServer, RedisServer]> {
-  const first = await cluster.ownerOf(0)
-  return [first, await cluster.ownerOf(16_383)]
+  const first = await cluster.findOwner(0)
+  return [first, await cluster.findOwner(16_383)]
 }
 
 /** The ioredis client, with the answer to each command of a script that it has sent. */

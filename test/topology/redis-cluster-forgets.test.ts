@@ -37,14 +37,14 @@ async function newcomer(
   return locks
 }
 
-const slotOf = (cluster: ClusterSetup, name: string) => cluster.slotOf(`hf:{${name}}`)
+const slotOf = (cluster: ClusterSetup, name: string) => cluster.keySlot(`hf:{${name}}`)
 
 /** Names in different slots of one node. */
 async function namesOn(cluster: ClusterSetup, node: RedisServer | undefined, label: string, many: number) {
   const names = new Map<number, string>()
   for (let n = 0; names.size < many; n++) {
     const slot = await slotOf(cluster, `${label} ${n}`)
-    if ((await cluster.ownerOf(slot)) === node) names.set(slot, `${label} ${n}`)
+    if ((await cluster.findOwner(slot)) === node) names.set(slot, `${label} ${n}`)
   }
   return [...names.values()]
 }

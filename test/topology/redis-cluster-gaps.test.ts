@@ -31,8 +31,8 @@ async function locksOn(
  * the same happens when the old master of a slot is known to be a replica before the new one is known to be its master.
  */
 async function gapAt(name: string): Promise<{ fill(): Promise<void> }> {
-  const slot = await cluster.slotOf(`hf:{${name}}`)
-  const owner = await cluster.ownerOf(slot)
+  const slot = await cluster.keySlot(`hf:{${name}}`)
+  const owner = await cluster.findOwner(slot)
   for (const node of [owner, ...cluster.nodes.filter((one) => one !== owner)])
     await node.cli('CLUSTER', 'DELSLOTS', slot)
   return {

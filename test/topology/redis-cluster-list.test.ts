@@ -35,8 +35,8 @@ for (const version of versions) {
     if (!(early instanceof Error)) assert.deepEqual(early, [])
 
     const moved = `hf:{${wanted[0]}}`
-    const slot = await cluster.slotOf(moved)
-    const owner = await cluster.ownerOf(slot)
+    const slot = await cluster.keySlot(moved)
+    const owner = await cluster.findOwner(slot)
     const target = cluster.masters.find((node) => node !== owner)
     assert.ok(target)
     const migration = await cluster.beginMigration(slot, target)
@@ -47,7 +47,7 @@ for (const version of versions) {
     if (!(during instanceof Error)) assert.deepEqual(during, wanted)
     assert.deepEqual(await listed(), wanted)
 
-    const gone = await cluster.ownerOf(await cluster.slotOf(`hf:{${wanted[1]}}`))
+    const gone = await cluster.findOwner(await cluster.keySlot(`hf:{${wanted[1]}}`))
     gone.pause()
     try {
       await assert.rejects(

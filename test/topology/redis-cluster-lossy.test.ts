@@ -46,7 +46,7 @@ for (const [i, [library, how]] of scenes.entries())
     const names: string[] = []
     for (let n = 0; names.length < 6; n++) {
       const name = `${how} ${library} ${n}`
-      if ((await cluster.ownerOf(await cluster.slotOf(`hf:{${name}}`))) === owner) names.push(name)
+      if ((await cluster.findOwner(await cluster.keySlot(`hf:{${name}}`))) === owner) names.push(name)
     }
     const [permits = '', read = '', written = '', one = '', two = '', kept = ''] = names
     const taken = ({ semaphore, readWrite, mutex, all }: Locks): readonly Lock[] => [
@@ -63,7 +63,7 @@ for (const [i, [library, how]] of scenes.entries())
       [3, mutex(two)],
     ]
     const [a, c] = await Promise.all([join(t, library, 1), join(t, library, 0)])
-    const slot = await cluster.slotOf(`hf:{${kept}}`)
+    const slot = await cluster.keySlot(`hf:{${kept}}`)
     const first = await a.locks.mutex(kept).acquire()
     // Connected to all nodes: a node-redis Cluster that meets one that stands still waits for it until it wakes.
     assert.equal((await c.locks.inspect(kept)).holders.length, 1)

@@ -24,8 +24,8 @@ async function locksOn(t: TestContext, version: Version, more: Partial<RedisOpti
 }
 
 async function moveOf(name: string) {
-  const slot = await cluster.slotOf(`hf:{${name}}`)
-  const owner = await cluster.ownerOf(slot)
+  const slot = await cluster.keySlot(`hf:{${name}}`)
+  const owner = await cluster.findOwner(slot)
   const masters = await Promise.all(cluster.nodes.map(async (node) => [node, await isMaster(node)] as const))
   const target = masters.find(([node, master]) => master && node !== owner)?.[0]
   assert.ok(target)

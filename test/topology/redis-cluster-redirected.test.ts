@@ -16,8 +16,8 @@ after(() => cluster.stop())
 for (const { name: version } of versions.filter(({ library }) => library === 'ioredis'))
   test(`a connection that breaks while a slot is moved ends no process, and the lock is granted (${version})`, async () => {
     const name = `redirected ${version}`
-    const slot = await cluster.slotOf(`hf:{${name}}`)
-    const from = await cluster.ownerOf(slot)
+    const slot = await cluster.keySlot(`hf:{${name}}`)
+    const from = await cluster.findOwner(slot)
     const to = cluster.masters.find((node) => node !== from)
     assert.ok(to)
     const migration = await cluster.beginMigration(slot, to)

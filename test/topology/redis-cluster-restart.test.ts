@@ -30,7 +30,7 @@ for (const library of ['ioredis', 'node-redis'] as const) {
   test(`H16 in a Cluster: after a restart without data a node grants nothing it may have forgotten (${library})`, async (t) => {
     const [a, b] = [await settled(t, library), fresh(t, library)]
     const name = `restarted ${library}`
-    const owner = await cluster.ownerOf(await cluster.slotOf(`hf:{${name}}`))
+    const owner = await cluster.findOwner(await cluster.keySlot(`hf:{${name}}`))
     const first = await a.mutex(name).acquire()
     const plain = `{${name}}:plain`
     assert.equal(await owner.cli('SET', plain, 'somebody', 'PX', 30_000, 'NX'), 'OK')

@@ -76,7 +76,7 @@ for (const library of libraries) {
     const name = `blind ${library}`
     const [a, b] = [await locksOf(t, library, cluster, 'app'), await locksOf(t, library, cluster, 'blind')]
     const held = await a.mutex(name).acquire({ wait: 20_000 })
-    const owner = await cluster.ownerOf(await cluster.slotOf(`hf:{${name}}`))
+    const owner = await cluster.findOwner(await cluster.keySlot(`hf:{${name}}`))
     await owner.cli('DEL', `hf:{${name}}`)
     await assert.rejects(b.mutex(name).tryAcquire(), refusal)
     await assert.rejects(b.mutex(name).acquire({ wait: 60_000 }), refusal)
@@ -105,7 +105,7 @@ for (const library of libraries) {
     await account(cluster, 'sections', '-info', '+info|replication')
     for (const user of ['half', 'sections']) {
       const name = `${user} ${library}`
-      const owner = await cluster.ownerOf(await cluster.slotOf(`hf:{${name}}`))
+      const owner = await cluster.findOwner(await cluster.keySlot(`hf:{${name}}`))
       const locks = await locksOf(t, library, cluster, user)
       const held = await locks.mutex(name).acquire({ wait: 20_000 })
       await owner.cli('FLUSHALL')

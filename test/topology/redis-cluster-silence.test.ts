@@ -22,7 +22,7 @@ const isListenedTo = async (node: RedisServer) =>
 async function nodeOfName(prefix: string, wanted: (node: RedisServer) => boolean): Promise<string> {
   for (let i = 0; ; i++) {
     const name = `${prefix} ${i}`
-    if (wanted(await cluster.ownerOf(await cluster.slotOf(`hf:{${name}}`)))) return name
+    if (wanted(await cluster.findOwner(await cluster.keySlot(`hf:{${name}}`)))) return name
   }
 }
 

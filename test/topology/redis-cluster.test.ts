@@ -10,7 +10,7 @@ import { pause, reachable, withoutLooking } from '../drivers/redis/support/peer.
 import { leakCheck } from '../support/leaks.js'
 import { startProxy } from '../support/proxy.js'
 import { startCluster } from '../support/servers/redis-cluster.js'
-import { idOf, settled } from '../support/servers/redis-migration.js'
+import { readNodeId, settled } from '../support/servers/redis-migration.js'
 import type { RedisServer } from '../support/servers/redis-node.js'
 import { until } from '../support/until.js'
 
@@ -68,8 +68,8 @@ for (const library of libraries) {
       await Promise.race([taking, until(() => turns >= from + 8, { within: 20_000 })])
     }
     for (const name of names) {
-      const slot = await cluster.slotOf(`hf:{${name}}`)
-      const owner = await cluster.ownerOf(slot)
+      const slot = await cluster.keySlot(`hf:{${name}}`)
+      const owner = await cluster.findOwner(slot)
       const target = cluster.masters.find((node) => node.port !== owner.port)
       assert.ok(target)
       await some()
@@ -116,7 +116,7 @@ test('a hand-over reaches a process whose subscription is on another node', asyn
     const name = `elsewhere ${round}`
     const lease = await a.mutex(name).acquire()
     const waits = others.map((locks) => locks.mutex(name).run(() => undefined, { wait: 20_000 }))
-    await reachable(await cluster.ownerOf(await cluster.slotOf(`hf:{${name}}`)), name, 5)
+    await reachable(await cluster.findOwner(await cluster.keySlot(`hf:{${name}}`)), name, 5)
     await lease.release()
     await Promise.all(waits)
   }
@@ -129,7 +129,7 @@ test('with replicas: 1 a client that connects only when it is used hears of its 
   ]
   const lease = await a.mutex('connected late').acquire()
   const next = b.mutex('connected late').acquire({ wait: 60_000 })
-  await reachable(await cluster.ownerOf(await cluster.slotOf('hf:{connected late}')), 'connected late', 1)
+  await reachable(await cluster.findOwner(await cluster.keySlot('hf:{connected late}')), 'connected late', 1)
   await lease.release()
   await (await next).release()
 })
@@ -152,8 +152,8 @@ const redirected = `
 
 test('ioredis gives the promise of an ASKING to nobody: when it breaks, a process that does not listen ends', async (t) => {
   const key = 'redirected'
-  const slot = await cluster.slotOf(key)
-  const from = await cluster.ownerOf(slot)
+  const slot = await cluster.keySlot(key)
+  const from = await cluster.findOwner(slot)
   const to = cluster.masters.find((node) => node !== from)
   assert.ok(to)
   const migration = await cluster.beginMigration(slot, to)
@@ -182,7 +182,7 @@ test('ioredis gives the promise of an ASKING to nobody: when it breaks, a proces
 
 /** The replica of the master that has this slot, now. */
 async function replicaOf(owner: RedisServer): Promise<RedisServer> {
-  const own = await idOf(owner)
+  const own = await readNodeId(owner)
   const line = String(await owner.cli('CLUSTER', 'NODES'))
     .split('\n')
     .find((line) => line.includes(` slave ${own} `))
@@ -197,8 +197,8 @@ for (const library of libraries)
     const [a, b, c] = [locksOn(t, library, kept), locksOn(t, library, kept), locksOn(t, library, kept)]
     const name = `failing over ${library}`
     const lease = await a.mutex(name).acquire({ ttl: 300_000 })
-    const slot = await cluster.slotOf(`hf:{${name}}`)
-    const owner = await cluster.ownerOf(slot)
+    const slot = await cluster.keySlot(`hf:{${name}}`)
+    const owner = await cluster.findOwner(slot)
     const next = await replicaOf(owner)
     const waiting = c.mutex(name).acquire({ ttl: 60_000, wait: 120_000 })
     await reachable(owner, name, 1)

@@ -34,7 +34,7 @@ const setups: Readonly<Record<string, () => Promise<Setup>>> = {
   Cluster: async () => {
     const cluster = await startCluster({ replicas: 1 })
     const { nodes } = cluster
-    const home = async (name: string) => cluster.ownerOf(await cluster.slotOf(`hf:{${name}}`))
+    const home = async (name: string) => cluster.findOwner(await cluster.keySlot(`hf:{${name}}`))
     const place: Place = { is: 'cluster', ports: nodes.map(({ port }) => port) }
     return { place, nodes, home, stop: () => cluster.stop() }
   },

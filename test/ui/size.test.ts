@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
-import { filesIn, read, root } from '../support/checkout.js'
+import { listFiles, read, root } from '../support/checkout.js'
 import { leakCheck } from '../support/leaks.js'
 
 test('the page is at most 150 KB, gzipped', () => {
@@ -17,7 +17,7 @@ test('the page is at most 150 KB, gzipped', () => {
 
 test('the page is bundled from src/ui and Preact alone, and makes no markup of texts', () => {
   const found: string[] = []
-  for (const path of filesIn('src/ui/page', '.tsx')) {
+  for (const path of listFiles('src/ui/page', '.tsx')) {
     const text = read(path)
     for (const [, specifier = ''] of text.matchAll(/from '([^']+)'/g))
       if (!/^(?:\.{1,2}\/[\w-]+\.js|preact(?:\/hooks)?)$/.test(specifier))

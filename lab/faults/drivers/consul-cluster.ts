@@ -1,7 +1,15 @@
 /** `consul()` on three servers: a session for each lock. */
 import { startConsulCluster } from '../../../test/support/servers/consul.js'
 import { memberCables } from '../../../test/support/servers/member-cables.js'
-import { answersOf, destruction, keeps, leastTtl, openConsul, settlesOf, versionOf } from '../consul-lab.js'
+import {
+  createAnswerCheck,
+  destruction,
+  minTtl,
+  openConsul,
+  readVersion,
+  retainedAfterDeath,
+  settleTime,
+} from '../consul-lab.js'
 import { openLinks } from '../links.js'
 import { groupFaults } from '../members.js'
 import { partitions } from '../partitions.js'
@@ -9,7 +17,7 @@ import { type LabDriver, lab as made } from '../store.js'
 
 export const lab: LabDriver = made({
   about: 'consul: three servers, a session for each lock',
-  leastTtl,
+  leastTtl: minTtl,
   client: (ports) => openConsul(ports as number[], 'lock'),
   open: async ({ workers, ttl }) => {
     const cables = memberCables()
@@ -26,10 +34,10 @@ export const lab: LabDriver = made({
         ...groupFaults(cluster, partitions({ ...cluster, cables, links }, [1, 14])),
         destruction(servers, ttl),
       ],
-      settles: settlesOf(ttl, workers),
-      answers: answersOf(servers),
-      check: { falseBusy: { lag: keeps(ttl) } },
-      versions: { consul: `${await versionOf(await cluster.leader())}, three servers` },
+      settles: settleTime(ttl, workers),
+      answers: createAnswerCheck(servers),
+      check: { falseBusy: { lag: retainedAfterDeath(ttl) } },
+      versions: { consul: `${await readVersion(await cluster.leader())}, three servers` },
       close: async () => {
         await links.close()
         await cluster.stop()

@@ -1,13 +1,21 @@
 /** `consul()` on one server that keeps its data: a session for each process. */
 import { type ConsulServer, startConsulCluster } from '../../../test/support/servers/consul.js'
-import { answersOf, destruction, keeps, leastTtl, openConsul, settlesOf, versionOf } from '../consul-lab.js'
+import {
+  createAnswerCheck,
+  destruction,
+  minTtl,
+  openConsul,
+  readVersion,
+  retainedAfterDeath,
+  settleTime,
+} from '../consul-lab.js'
 import { openLinks } from '../links.js'
 import { aloneFaults } from '../members.js'
 import { type LabDriver, lab as made } from '../store.js'
 
 export const lab: LabDriver = made({
   about: 'consul: one server, one session for all locks of a process',
-  leastTtl,
+  leastTtl: minTtl,
   client: (ports) => openConsul(ports as number[], 'process'),
   open: async ({ workers, ttl }) => {
     // An agent in development mode would lose all data.
@@ -18,10 +26,10 @@ export const lab: LabDriver = made({
       place: (n) => [links.through(n, server.port)],
       direct: () => openConsul([server.port], 'process'),
       faults: [...links.faults, ...aloneFaults(server), destruction(servers, ttl)],
-      settles: settlesOf(ttl, workers),
-      answers: answersOf(servers),
-      check: { falseBusy: { lag: keeps(ttl) } },
-      versions: { consul: await versionOf(server) },
+      settles: settleTime(ttl, workers),
+      answers: createAnswerCheck(servers),
+      check: { falseBusy: { lag: retainedAfterDeath(ttl) } },
+      versions: { consul: await readVersion(server) },
       close: async () => {
         await links.close()
         await stop()

@@ -2,15 +2,15 @@
 import { startEtcdCluster } from '../../../test/support/servers/etcd.js'
 import { memberCables } from '../../../test/support/servers/member-cables.js'
 import {
-  answersOf,
-  keeps,
-  leastTtl,
+  createAnswerCheck,
+  minTtl,
   newLeader,
   openEtcd,
+  readVersion,
+  retainedAfterDeath,
   revocation,
-  settlesOf,
+  settleTime,
   upkeep,
-  versionOf,
 } from '../etcd-lab.js'
 import { openLinks } from '../links.js'
 import { groupFaults } from '../members.js'
@@ -19,7 +19,7 @@ import { type LabDriver, lab as made } from '../store.js'
 
 export const lab: LabDriver = made({
   about: 'etcd: a cluster of three members, a lease for each lock',
-  leastTtl,
+  leastTtl: minTtl,
   client: (ports) => openEtcd(ports as number[], 'lock'),
   open: async ({ workers, ttl }) => {
     const cables = memberCables()
@@ -37,10 +37,10 @@ export const lab: LabDriver = made({
         ...upkeep(servers),
         revocation(servers, ttl),
       ],
-      settles: settlesOf(ttl, workers),
-      answers: answersOf(servers),
-      check: { falseBusy: { lag: keeps(ttl) } },
-      versions: { etcd: `${await versionOf(await cluster.leader())}, three members` },
+      settles: settleTime(ttl, workers),
+      answers: createAnswerCheck(servers),
+      check: { falseBusy: { lag: retainedAfterDeath(ttl) } },
+      versions: { etcd: `${await readVersion(await cluster.leader())}, three members` },
       close: async () => {
         await links.close()
         await cluster.stop()

@@ -13,7 +13,7 @@ export const lab: LabDriver = made({
   open: async ({ folder }) => ({
     place: () => folder,
     direct: () => ({ driver: local({ directory: folder }), close: () => undefined }),
-    faults: faultsIn(folder),
+    faults: directoryFaults(folder),
     settles: 5_000,
     // Order is not guaranteed during a broker hand-over: a new request may come before a waiter that has not reconnected yet.
     check: { fifo: false, falseBusy: { lag: 5_000 } },
@@ -22,7 +22,7 @@ export const lab: LabDriver = made({
   }),
 })
 
-function faultsIn(folder: string): Fault[] {
+function directoryFaults(folder: string): Fault[] {
   return [
     {
       kind: 'kill the broker',

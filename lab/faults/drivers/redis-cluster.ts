@@ -23,7 +23,7 @@ export const lab: LabDriver = made({
     })
     const names = ['ledger', 'stock', 'mail', 'queue', 'page', 'seats', 'report', 'archive']
     // Asked before any fault: the node that is asked may just be killed.
-    const slots = await Promise.all(names.map((name) => setup.slotOf(`hf:{${name}}`)))
+    const slots = await Promise.all(names.map((name) => setup.keySlot(`hf:{${name}}`)))
     const finished = async (slot: number, to: (typeof setup.masters)[number]): Promise<void> => {
       const moved = () =>
         setup.migrateSlot(slot, to).then(
@@ -39,7 +39,7 @@ export const lab: LabDriver = made({
       lasts: [0.2, 1],
       begin: async ({ amount }) => {
         const slot = slots[Math.floor(amount * slots.length)] ?? 0
-        const known = () => setup.ownerOf(slot).catch(() => undefined)
+        const known = () => setup.findOwner(slot).catch(() => undefined)
         const owner = await until(known, {
           within: 20_000,
           every: 100,
@@ -59,7 +59,7 @@ export const lab: LabDriver = made({
       lasts: [0.5, 4],
       begin: async ({ amount }) => {
         const slot = slots[Math.floor(amount * slots.length)] ?? 0
-        const owner = await setup.ownerOf(slot).catch(() => undefined)
+        const owner = await setup.findOwner(slot).catch(() => undefined)
         const others = setup.masters.filter((node) => node !== owner && node.running)
         const to = others[Math.floor(amount * 1_000) % others.length]
         if (owner === undefined || to === undefined) return undefined

@@ -75,7 +75,7 @@ export const lab: LabDriver = made({
       settles: 4 * ttl + 4_000,
       // Tries are refused while a server that may have forgotten locks lets everything expire.
       check: { falseBusy: { lag: quarantine + 2_000 } },
-      versions: { [server.flavour]: await versionOf(server) },
+      versions: { [server.flavour]: await readVersion(server) },
       close: async () => {
         await links.close()
         await server.stop()
@@ -84,6 +84,6 @@ export const lab: LabDriver = made({
   },
 })
 
-async function versionOf(server: Awaited<ReturnType<typeof startRedis>>): Promise<string> {
+async function readVersion(server: Awaited<ReturnType<typeof startRedis>>): Promise<string> {
   return /redis_version:(\S+)/.exec(String(await server.cli('INFO', 'server')))?.[1] ?? 'unknown'
 }

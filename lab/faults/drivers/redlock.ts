@@ -9,21 +9,21 @@ import { promoteStale } from '../redis-promotion.js'
 import { clockJump, flush, harmlessFaults, labServer, restart } from '../redis-servers.js'
 import { type Client, type LabDriver, lab as made } from '../store.js'
 
-interface Place {
+interface RedlockPlace {
   readonly ports: readonly number[]
   readonly ttl: number
 }
 
 export const lab: LabDriver = made({
   about: 'redlock: five independent Redis servers, ioredis clients in every process',
-  client: (place) => open(place as Place),
+  client: (place) => open(place as RedlockPlace),
   open: async ({ workers, ttl }) => {
     const group = await startMany(5, { ...labServer, persistence: 'aof-always' })
     const spare = await startRedis()
     const ports = group.servers.map(({ port }) => port)
     const links = await openLinks(workers, ports)
     return {
-      place: (n): Place => ({ ports: ports.map((port) => links.through(n, port)), ttl }),
+      place: (n): RedlockPlace => ({ ports: ports.map((port) => links.through(n, port)), ttl }),
       direct: () => open({ ports, ttl }),
       faults: [
         ...links.faults.map((fault) => ({ ...fault, weight: (fault.weight ?? 1) / 2 })),
@@ -51,7 +51,7 @@ export const lab: LabDriver = made({
   },
 })
 
-function open({ ports, ttl }: Place): Client {
+function open({ ports, ttl }: RedlockPlace): Client {
   const clients = ports.map((port) => {
     const client = new Redis(port, '127.0.0.1', { retryStrategy: (times) => Math.min(20 * times, 200) })
     client.on('error', () => undefined)

@@ -5,13 +5,13 @@ import { openLinks } from '../links.js'
 import { groupFaults } from '../members.js'
 import { type Fault, type LabDriver, lab as made } from '../store.js'
 import {
-  keeps,
   labZookeeper,
   openZookeeper,
-  settlesOf,
+  readVersion,
+  retainedAfterDeath,
+  settleTime,
   syncLimit,
   tickTime,
-  versionOf,
 } from '../zookeeper-lab.js'
 
 /** How many ticks a server waits for the others once it has been elected, or believes so. */
@@ -47,9 +47,9 @@ export const lab: LabDriver = made({
       direct: () => openZookeeper(ports),
       faults: [...links.faults, ...links.single, ...groupFaults(ensemble, cutOff(ensemble, cables))],
       // Added to this: an election, after the pause of a member has been noticed.
-      settles: settlesOf(3, ttl, workers) + (syncLimit + initLimit) * tickTime + 2_000,
-      check: { falseBusy: { lag: keeps + syncLimit * tickTime } },
-      versions: { zookeeper: `${await versionOf(await ensemble.leader())}, three servers` },
+      settles: settleTime(3, ttl, workers) + (syncLimit + initLimit) * tickTime + 2_000,
+      check: { falseBusy: { lag: retainedAfterDeath + syncLimit * tickTime } },
+      versions: { zookeeper: `${await readVersion(await ensemble.leader())}, three servers` },
       close: async () => {
         await links.close()
         await ensemble.stop()

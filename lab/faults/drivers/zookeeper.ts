@@ -3,7 +3,7 @@ import { startZookeeper } from '../../../test/support/servers/zookeeper.js'
 import { openLinks } from '../links.js'
 import { aloneFaults } from '../members.js'
 import { type LabDriver, lab as made } from '../store.js'
-import { keeps, labZookeeper, openZookeeper, settlesOf, versionOf } from '../zookeeper-lab.js'
+import { labZookeeper, openZookeeper, readVersion, retainedAfterDeath, settleTime } from '../zookeeper-lab.js'
 
 export const lab: LabDriver = made({
   about: 'zookeeper: one server, a session in every process',
@@ -15,9 +15,9 @@ export const lab: LabDriver = made({
       place: (n) => [links.through(n, server.port)],
       direct: () => openZookeeper([server.port]),
       faults: [...links.faults, ...aloneFaults(server)],
-      settles: settlesOf(1, ttl, workers),
-      check: { falseBusy: { lag: keeps } },
-      versions: { zookeeper: await versionOf(server) },
+      settles: settleTime(1, ttl, workers),
+      check: { falseBusy: { lag: retainedAfterDeath } },
+      versions: { zookeeper: await readVersion(server) },
       close: async () => {
         await links.close()
         await server.stop()

@@ -18,7 +18,7 @@ import { BackendError } from 'holdfast/driver'
 import { deadline, type Env, table } from '../../../test/support/inside.js'
 import type { SimulatedProcess } from '../process.js'
 import { makeNetwork, type Remote } from '../wire.js'
-import type { Happening, World } from '../world.js'
+import type { ScheduledEvent, World } from '../world.js'
 import type { Mistake } from './mistakes.js'
 import type { SimulatedStore, StoreKind } from './store.js'
 
@@ -42,15 +42,15 @@ const traits = { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 
 const again = 500
 
 export function tableStore(makeMistake?: () => Mistake): StoreKind {
-  return kindOf('table', makeMistake)
+  return createKind('table', makeMistake)
 }
 
 /** The same for a server that mints every token, as etcd, ZooKeeper and Consul do: a grant is passed on inside its process with one request. */
 export function mintingStore(makeMistake?: () => Mistake): StoreKind {
-  return kindOf('minting', makeMistake)
+  return createKind('minting', makeMistake)
 }
 
-function kindOf(which: Which, makeMistake: (() => Mistake) | undefined): StoreKind {
+function createKind(which: Which, makeMistake: (() => Mistake) | undefined): StoreKind {
   const mistake = makeMistake?.()
   const what = which === 'table' ? 'table' : 'minting table'
   return {
@@ -67,8 +67,8 @@ function makeStore(world: World, which: Which, mistake: Mistake | undefined): Si
   const rows = new Map<string, table.Row>()
   const owners = new Map<string, Remote<Reply>>()
   const wall = () => 1_700_000_000_000 + world.now
-  const network = makeNetwork<Request, Reply>(world, { heard: answer, left })
-  let look: Happening | undefined
+  const network = makeNetwork<Request, Reply>(world, { onMessage: answer, left })
+  let look: ScheduledEvent | undefined
 
   function apply<A>(name: string, command: (row: table.Row, now: number, wall: number) => table.Step<A>): A {
     const before = rows.get(name) ?? table.emptyRow(name)
@@ -77,7 +77,7 @@ function makeStore(world: World, which: Which, mistake: Mistake | undefined): Si
     rows.set(name, step.row)
     for (const hold of step.granted) {
       if (mistake?.is !== 'forgets to tell the next')
-        owners.get(hold.attempt)?.say({ granted: hold.attempt, hold })
+        owners.get(hold.attempt)?.send({ granted: hold.attempt, hold })
     }
     lookLater()
     return step.answer
@@ -96,7 +96,7 @@ function makeStore(world: World, which: Which, mistake: Mistake | undefined): Si
 
   function answer(from: Remote<Reply>, asked: Request): void {
     const request = (mistake?.before?.(asked) ?? asked) as Request
-    from.say({ id: request.id, answer: carryOut(from, request) })
+    from.send({ id: request.id, answer: carryOut(from, request) })
   }
 
   function carryOut(from: Remote<Reply>, ask: Ask): unknown {
@@ -177,7 +177,7 @@ function mint(before: table.Row, attempt: string, now: number, wall: number): ta
 interface Pending {
   readonly ask: Ask
   readonly sent: number
-  said: boolean
+  reply: boolean
   answered(answer: never, sent: number): void
   /** Called instead of sending it once more. */
   readonly lost: (() => void) | undefined
@@ -215,19 +215,19 @@ function client(
     const call = pending.get(id)
     if (call === undefined || !wire.up) return
     call.stop()
-    if (call.said && call.lost !== undefined) {
+    if (call.reply && call.lost !== undefined) {
       pending.delete(id)
       return call.lost()
     }
     call.stop = clock.at(clock.now() + again, () => send(id))
-    call.said = true
-    wire.say({ ...call.ask, id })
+    call.reply = true
+    wire.send({ ...call.ask, id })
   }
 
   /** Sent again until it is answered or forgotten, or `lost` if that is given. Nobody knows which sending was answered, so it counts from the first. */
   function call<A>(ask: Ask, answered: (answer: A, sent: number) => void, lost?: () => void): () => void {
     const id = ++lastId
-    pending.set(id, { ask, sent: clock.now(), said: false, answered, lost, stop: () => undefined })
+    pending.set(id, { ask, sent: clock.now(), reply: false, answered, lost, stop: () => undefined })
     send(id)
     return () => {
       pending.get(id)?.stop()
@@ -269,7 +269,7 @@ function client(
         forget()
         stopAsking()
         const answered = (answer: table.AcquireResult, sent: number) => {
-          if (answer.is === 'granted') return end(grantOf(claim, answer.hold, sent))
+          if (answer.is === 'granted') return end(createGrant(claim, answer.hold, sent))
           if (answer.is === 'limit') {
             end(undefined)
             return reject(new RangeError(`the limit is ${answer.limit}`))
@@ -290,7 +290,7 @@ function client(
     })
   }
 
-  function grantOf({ name, attempt, mode, ttl }: Claim, hold: table.Hold, sent: number): Grant {
+  function createGrant({ name, attempt, mode, ttl }: Claim, hold: table.Hold, sent: number): Grant {
     let validUntil = deadline(sent, ttl)
     let last = hold.token
     let upTo = hold.upTo

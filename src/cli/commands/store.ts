@@ -35,8 +35,8 @@ export function storeCommandLines(program: Command): void {
   command(program, 'inspect', 'who holds a lock, who waits, since when, with what note')
     .argument('<name>', 'the lock')
     .action(async (name: string, options: StoreOptions) => {
-      const standing = await withLocks(findStore(options), (locks) => locks.inspect(name))
-      await print(options, standing, () => story(standing))
+      const status = await withLocks(findStore(options), (locks) => locks.inspect(name))
+      await print(options, status, () => story(status))
     })
   command(program, 'release', 'take a lock from whoever holds it')
     .argument('<name>', 'the lock')
@@ -123,12 +123,12 @@ async function release(name: string, options: ReleaseOptions): Promise<void> {
     )
   }
   const store = findStore(options)
-  const standing = await withLocks(store, (locks) => locks.inspect(name))
-  const held = standing.holders.length > 0
-  if (held && options.yes !== true && !(await confirmed(await story(standing)))) {
+  const status = await withLocks(store, (locks) => locks.inspect(name))
+  const held = status.holders.length > 0
+  if (held && options.yes !== true && !(await confirmed(await story(status)))) {
     throw new CliError(exits.failed, 'nothing was released')
   }
-  const seen = standing.holders.map(({ attempt }) => attempt)
+  const seen = status.holders.map(({ attempt }) => attempt)
   // With --yes nobody looked: whoever holds it is meant.
   const force = (locks: Locks) =>
     options.yes === true ? locks.forceRelease(name) : forceSeen(locks, name, seen)

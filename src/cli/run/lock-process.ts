@@ -1,10 +1,12 @@
 /**
  * The lock process: a separate process that holds the lock for one `holdfast run` (for the order of messages see `messages.ts`).
  *
- * Why a second process: whatever ends the supervisor — a supervisor's kill -9, an out-of-memory kill — must not free the lock while the command
+ * Why a second process: whatever ends the supervisor — a service manager's kill -9, an out-of-memory kill — must not free the lock while the command
  * still runs. The lock process is in another session, so nothing done to the supervisor's process group or terminal reaches it. When the supervisor is
  * gone, the lock process first ends the command, then releases. It does nothing else, so renewals are never late, even while the supervisor is stopped
  * by ^Z.
+ *
+ * Long because the steps of one run, from its request to the release, are read in order.
  */
 import { writeSync } from 'node:fs'
 import type { Lease, LeaseLostError, Locks, MultiLease } from 'holdfast'

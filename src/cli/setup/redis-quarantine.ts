@@ -32,7 +32,7 @@ export function quarantineChecks(
   // Plus one second: the server reports its uptime in whole seconds.
   const whole = maxTtlFor(address) + 1_000
   if (is === 'cluster') return [slotQuarantine(info, slotMarkers, whole)]
-  const left = standing({ marker, options, info, keepsAll, whole, young: Math.max(0, whole - up) })
+  const left = status({ marker, options, info, keepsAll, whole, young: Math.max(0, whole - up) })
   if (left <= 0) return []
   const found = `up for ${up < 1_000 ? 'less than 1s' : formatDuration(up)}, and may have forgotten locks that it knew`
   const means = `safe; free locks are refused for ${formatDuration(left)} more`
@@ -52,7 +52,7 @@ interface Now {
 }
 
 /** How long free locks are refused from now on, in ms; computed as in `src/drivers/redis/scripts/server-marker.ts`. */
-function standing({ marker, options, info, keepsAll, whole, young }: Now): number {
+function status({ marker, options, info, keepsAll, whole, young }: Now): number {
   const promoted = isPromoted(info)
   if (marker === undefined) {
     if ((options.quarantine ?? 'strict') !== 'strict') return 0

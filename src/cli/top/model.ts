@@ -26,8 +26,8 @@ export class Rates {
     const seconds =
       this.#at === undefined ? Number.POSITIVE_INFINITY : Math.max(0.001, (now - this.#at) / 1_000)
     const after = new Map<string, ReadonlySet<string>>()
-    const rows = list.map((standing) => {
-      const { name, holders, waiters, unlisted = 0 } = standing
+    const rows = list.map((status) => {
+      const { name, holders, waiters, unlisted = 0 } = status
       // A hand-over inside a process keeps the attempt and changes the token.
       const grants = new Set(holders.map(({ attempt, token }) => `${attempt} ${token}`))
       after.set(name, grants)

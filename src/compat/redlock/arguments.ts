@@ -24,7 +24,7 @@ export function checkDuration(duration: number): void {
     throw new RangeError(`duration must be a whole number of milliseconds, got ${describe(duration)}`)
 }
 
-export function called<T>(result: Promise<T>, done: Callback<T> | undefined): Promise<T> {
+export function callBack<T>(result: Promise<T>, done: Callback<T> | undefined): Promise<T> {
   if (done !== undefined)
     result.then(
       (value) => done(null, value),

@@ -1,5 +1,5 @@
 /** What `acquire` resolves with, in the shape of the `redlock` package. */
-import { type Callback, called } from './arguments.js'
+import { type Callback, callBack } from './arguments.js'
 import type { ExecutionResult, ExecutionStats } from './errors.js'
 import type { Redlock } from './redlock.js'
 
@@ -38,7 +38,7 @@ export class Lock {
    * @throws ExecutionError when the lock is no longer held, or the servers did not answer
    */
   extend(duration: number, done?: Callback<Lock>): Promise<Lock> {
-    return called(this.redlock.extend(this, duration), done)
+    return callBack(this.redlock.extend(this, duration), done)
   }
 
   /** The name in version 4. */
@@ -48,6 +48,6 @@ export class Lock {
 
   /** The name in version 4, with a promise or a callback. */
   unlock(done?: Callback<ExecutionResult>): Promise<ExecutionResult> {
-    return called(this.release(), done)
+    return callBack(this.release(), done)
   }
 }

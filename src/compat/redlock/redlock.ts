@@ -18,11 +18,11 @@ import {
   type Lock as OwnLock,
 } from 'holdfast'
 import type { RedisClient } from 'holdfast/redis'
-import { type Callback, called, checkDuration, quoted, textOf, toDriver } from './arguments.js'
+import { type Callback, callBack, checkDuration, quoted, textOf, toDriver } from './arguments.js'
 import { describe } from './describe.js'
 import { ExecutionError, type ExecutionResult, type ExecutionStats, ResourceLockedError } from './errors.js'
 import { Lock } from './lock.js'
-import { type Settings, toSettings, waitOf } from './settings.js'
+import { type Settings, toSettings, totalWait } from './settings.js'
 
 /** `error`: why the lease was lost, as in the package. */
 export type RedlockAbortSignal = AbortSignal & { error?: Error }
@@ -84,7 +84,7 @@ export class Redlock extends EventEmitter {
   /** @throws ExecutionError when the lock was no longer held, or the servers did not answer */
   async release(lock: Lock, settings?: Partial<Settings>): Promise<ExecutionResult> {
     toSettings(settings, this.settings)
-    const lease = this.#leaseOf(lock)
+    const lease = this.#findLease(lock)
     // In the package every instance over the same servers can end it.
     if (lock.redlock !== this) return lock.redlock.release(lock)
     lock.expiration = 0
@@ -102,7 +102,7 @@ export class Redlock extends EventEmitter {
   async extend(existing: Lock, duration: number, settings?: Partial<Settings>): Promise<Lock> {
     checkDuration(duration)
     const { driftFactor } = toSettings(settings, this.settings)
-    const lease = this.#leaseOf(existing)
+    const lease = this.#findLease(existing)
     if (existing.redlock !== this) return existing.redlock.extend(existing, duration, settings)
     if (lease === undefined || !lease.isHeld)
       throw this.#failed(`Cannot extend ${quoted(existing.resources)}: the lock is over.`)
@@ -114,7 +114,7 @@ export class Redlock extends EventEmitter {
     }
     existing.expiration = 0
     this.#leases.delete(existing)
-    return this.#lockOf(lease, existing.resources, asked, duration, driftFactor)
+    return this.#toLock(lease, existing.resources, asked, duration, driftFactor)
   }
 
   /**
@@ -169,7 +169,7 @@ export class Redlock extends EventEmitter {
 
   /** `acquire` in version 4, with a promise or a callback. */
   lock(resource: string | readonly string[], ttl: number, done?: Callback<Lock>): Promise<Lock> {
-    return called(this.acquire(resource, ttl), done)
+    return callBack(this.acquire(resource, ttl), done)
   }
 
   /** `acquire` with settings in version 4, with a promise or a callback. */
@@ -179,12 +179,12 @@ export class Redlock extends EventEmitter {
     settings: Partial<Settings>,
     done?: Callback<Lock>,
   ): Promise<Lock> {
-    return called(this.acquire(resource, ttl, settings), done)
+    return callBack(this.acquire(resource, ttl, settings), done)
   }
 
   /** `release` in version 4, with a promise or a callback. */
   unlock(lock: Lock, done?: Callback<ExecutionResult>): Promise<ExecutionResult> {
-    return called(this.release(lock), done)
+    return callBack(this.release(lock), done)
   }
 
   async #acquire(
@@ -200,7 +200,7 @@ export class Redlock extends EventEmitter {
     const mutexes = names.map((name) => this.#locks.mutex(name))
     const lock: OwnLock = names.length === 1 ? (mutexes[0] as OwnLock) : this.#locks.all(mutexes)
     const options = { ttl: duration, autoRenew }
-    const wait = waitOf(settings)
+    const wait = totalWait(settings)
     let asked = Date.now()
     try {
       // The first attempt takes what it takes, connecting included; the retry window begins after it.
@@ -209,14 +209,14 @@ export class Redlock extends EventEmitter {
         asked = Date.now()
         lease = await lock.acquire({ ...options, wait })
       }
-      return this.#lockOf(lease, names, asked, duration, settings.driftFactor)
+      return this.#toLock(lease, names, asked, duration, settings.driftFactor)
     } catch (error) {
       if (error instanceof TypeError || error instanceof RangeError) throw error
       throw this.#failed(`Cannot acquire ${quoted(names)}: ${textOf(error)}`, error)
     }
   }
 
-  #lockOf(lease: Lease, resources: readonly string[], asked: number, duration: number, drift: number): Lock {
+  #toLock(lease: Lease, resources: readonly string[], asked: number, duration: number, drift: number): Lock {
     const expiration = Math.min(
       Date.now() + Math.floor(lease.remaining()),
       asked + duration - Math.round(drift * duration) - 2,
@@ -227,7 +227,7 @@ export class Redlock extends EventEmitter {
     return lock
   }
 
-  #leaseOf(lock: Lock): Lease | undefined {
+  #findLease(lock: Lock): Lease | undefined {
     if (!(lock instanceof Lock)) throw new TypeError(`expected a Lock of this Redlock, got ${describe(lock)}`)
     return this.#leases.get(lock)
   }

@@ -49,7 +49,7 @@ export function toSettings(given: Partial<Settings> = {}, base: Settings = defau
 }
 
 /** How long the package would go on trying, in ms. */
-export function waitOf({ retryCount, retryDelay }: Settings): number {
+export function totalWait({ retryCount, retryDelay }: Settings): number {
   return retryCount < 0 || retryCount === Number.POSITIVE_INFINITY
     ? Number.POSITIVE_INFINITY
     : retryCount * retryDelay

@@ -29,7 +29,7 @@ const arrow = ' → '
 const golden = parse(transcript)
 
 /** @param declared all deviations that the driver and its fixture declare */
-export function judge(
+export function toCell(
   promise: string,
   answers: readonly Answer[],
   declared: readonly Difference[],
@@ -87,8 +87,8 @@ function parse(text: string): ReadonlyMap<string, readonly Answer[]> {
 }
 
 /** A transcript in its stored form: one line per answer. */
-export function print(told: ReadonlyMap<string, readonly Answer[]>): string {
+export function print(answers: ReadonlyMap<string, readonly Answer[]>): string {
   const chapter = ([promise, answers]: readonly [string, readonly Answer[]]) =>
     [`# ${promise}`, ...answers.map(({ what, got }) => `${what}${arrow}${got}`)].join('\n')
-  return [...told].map(chapter).join('\n\n')
+  return [...answers].map(chapter).join('\n\n')
 }

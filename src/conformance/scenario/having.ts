@@ -6,7 +6,7 @@ import type { Chapter } from './story.js'
 export const free: Chapter = {
   promise: 'a free lock is granted, a taken one is not',
   async play(story) {
-    const { a, b, name, stage } = story
+    const { a, b, name, context } = story
     const lease = await story.need('a tries', () => a.locks.mutex(name).tryAcquire())
     story.note('a: state, isHeld, holdCount', [lease.state, lease.isHeld, lease.holdCount])
     await story.ask('b tries', () => b.locks.mutex(name).tryAcquire())
@@ -16,7 +16,7 @@ export const free: Chapter = {
     const named = await waited.catch((error: { holder?: { token?: number } }) => error.holder?.token)
     story.note('the error names the holder', named === lease.token)
     // Its queue entry may be removed a moment after the error, and no try overtakes it.
-    await stage.until('the place to be gone', async () => (await stage.waiters(a, name)) === 0)
+    await context.until('the place to be gone', async () => (await context.waiters(a, name)) === 0)
     await story.ask('a releases', () => lease.release())
     await story.ask('a releases again', () => lease.release())
     story.note('a: state, isHeld, holdCount', [lease.state, lease.isHeld, lease.holdCount])
@@ -30,15 +30,15 @@ export const free: Chapter = {
 export const handOver: Chapter = {
   promise: 'a waiter gets the released lock, and no try passes it',
   async play(story) {
-    const { a, b, c, name, stage } = story
+    const { a, b, c, name, context } = story
     const lease = await story.need('a acquires', () => a.locks.mutex(name).acquire())
     const next = b.locks.mutex(name).acquire({ wait: Number.POSITIVE_INFINITY })
-    await stage.queued(a, name, 1)
+    await context.queued(a, name, 1)
     const released = lease.release()
     const passed = await story.ask('c tries while a releases', () => c.locks.mutex(name).tryAcquire())
     await passed?.release()
     await story.ask('a releases', () => released)
-    const granted = await story.need('b, who waited', () => stage.settlesInTime('the hand-over', next))
+    const granted = await story.need('b, who waited', () => context.settlesInTime('the hand-over', next))
     story.note('b has a greater token than a had', granted.token > lease.token)
     await story.ask('c tries', () => c.locks.mutex(name).tryAcquire())
     await story.ask('b releases', () => granted.release())
@@ -48,7 +48,7 @@ export const handOver: Chapter = {
 export const firstSecond: Chapter = {
   promise: 'a lease is worth its ttl from its first moment',
   async play(story) {
-    const { a, b, c, name, stage } = story
+    const { a, b, c, name, context } = story
     const ttl = 8_000
     const share = (lease: Lease, since: number) => (lease.remaining() + performance.now() - since) / lease.ttl
     const asked = performance.now()
@@ -61,10 +61,10 @@ export const firstSecond: Chapter = {
       (granted) => share(granted, began),
       () => 0,
     )
-    await stage.queued(a, name, 1)
+    await context.queued(a, name, 1)
     began = performance.now()
     await story.ask('a releases', () => lease.release())
-    const granted = await story.need('b, who waited', () => stage.settlesInTime('the hand-over', next))
+    const granted = await story.need('b, who waited', () => context.settlesInTime('the hand-over', next))
     story.note('b: nine tenths of its ttl are left', (await left) >= 0.9)
     await story.ask('b asserts that it holds', () => granted.assertHeld())
     await pause(1_000)
@@ -77,7 +77,7 @@ export const firstSecond: Chapter = {
 export const extending: Chapter = {
   promise: '`extend` works in both directions',
   async play(story) {
-    const { a, b, name, stage } = story
+    const { a, b, name, context } = story
     const ttl = 10_000
     const lease = await story.need('a acquires for 10 s, without renewal', () =>
       a.locks.mutex(name).acquire({ ttl, autoRenew: false }),
@@ -90,10 +90,10 @@ export const extending: Chapter = {
     const asked = performance.now()
     const longer = await lease.extend(30_000)
     story.note('a extends to 30 s: nine tenths are left', longer + performance.now() - asked >= 27_000)
-    const shorter = await lease.extend(stage.momentary)
-    story.note('a extends to less: no more than that is left', shorter <= stage.momentary)
+    const shorter = await lease.extend(context.momentary)
+    story.note('a extends to less: no more than that is left', shorter <= context.momentary)
     const next = await story.need('b waits for the end of it', () =>
-      b.locks.mutex(name).acquire({ wait: 30_000 + stage.timeout }),
+      b.locks.mutex(name).acquire({ wait: 30_000 + context.timeout }),
     )
     story.note('a when b has it: isHeld', lease.isHeld)
     await story.ask('b releases', () => next.release())
@@ -103,16 +103,16 @@ export const extending: Chapter = {
 export const tokens: Chapter = {
   promise: 'tokens grow with every grant',
   async play(story) {
-    const { a, b, name, stage } = story
+    const { a, b, name, context } = story
     const given: number[] = []
     const first = await story.need('a acquires', () => a.locks.mutex(name).acquire())
     given.push(first.token)
     await first.extend()
     story.note('a extends: the same token', first.token === given[0])
     const next = b.locks.mutex(name).acquire()
-    await stage.queued(a, name, 1)
+    await context.queued(a, name, 1)
     await first.release()
-    const second = await story.need('b, who waited', () => stage.settlesInTime('the hand-over', next))
+    const second = await story.need('b, who waited', () => context.settlesInTime('the hand-over', next))
     given.push(second.token)
     await story.ask('b releases', () => second.release())
     const enter = () => a.locks.mutex(name).run(({ token }) => void given.push(token))
@@ -120,11 +120,11 @@ export const tokens: Chapter = {
       Promise.all([enter(), enter(), enter()]).then(() => 'done'),
     )
     const silent = await story.need('a acquires, without renewal', () =>
-      a.locks.mutex(name).acquire({ ttl: stage.ttl, autoRenew: false }),
+      a.locks.mutex(name).acquire({ ttl: context.ttl, autoRenew: false }),
     )
     given.push(silent.token)
     const last = await story.need('b waits for the end of it', () =>
-      b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.timeout }),
+      b.locks.mutex(name).acquire({ wait: 3 * context.ttl + context.timeout }),
     )
     given.push(last.token)
     await story.ask('b releases', () => last.release())

@@ -47,7 +47,7 @@ export const readWrite: Chapter = {
 export const semaphore: Chapter = {
   promise: 'a semaphore counts by weight',
   async play(story) {
-    const { a, b, c, name, stage } = story
+    const { a, b, c, name, context } = story
     const of = { permits: 3 }
     const ours = await story.need('a makes a semaphore of 3', () => a.locks.semaphore(name, of))
     const theirs = b.locks.semaphore(name, of)
@@ -55,12 +55,12 @@ export const semaphore: Chapter = {
     const two = await story.need('a takes 2', () => ours.tryAcquire({ permits: 2 }))
     await story.ask('b tries 2', () => theirs.tryAcquire({ permits: 2 }))
     const one = await story.need('b takes 1', () => theirs.tryAcquire())
-    const { locks } = stage.client()
+    const { locks } = context.client()
     await story.ask('another client takes 1 of 4', () => locks.semaphore(name, { permits: 4 }).acquire())
     const next = c.locks.semaphore(name, of).acquire({ permits: 2 })
-    await stage.queued(a, name, 1)
+    await context.queued(a, name, 1)
     await story.ask('a releases', () => two.release())
-    const granted = await story.need('c, who waited for 2', () => stage.settlesInTime('the permits', next))
+    const granted = await story.need('c, who waited for 2', () => context.settlesInTime('the permits', next))
     for (const [who, lease] of Object.entries({ b: one, c: granted }))
       await story.ask(`${who} releases`, () => lease.release())
   },
@@ -69,8 +69,8 @@ export const semaphore: Chapter = {
 export const several: Chapter = {
   promise: 'several locks are taken together, in one step',
   async play(story) {
-    const { a, b, c, stage } = story
-    const names = [stage.name('scenario'), stage.name('scenario')]
+    const { a, b, c, context } = story
+    const names = [context.name('scenario'), context.name('scenario')]
     const [, last = ''] = names
     const all = a.locks.all(names.map((name) => a.locks.mutex(name)))
     const before = a.asked()
@@ -80,11 +80,11 @@ export const several: Chapter = {
     await story.ask('a releases', () => lease.release())
     const held = await story.need('b acquires one of them', () => b.locks.mutex(last).acquire())
     await story.ask('a tries two', () => all.tryAcquire())
-    await story.ask('the other is free', () => stage.assertFree(c, names[0] ?? '').then(() => true))
+    await story.ask('the other is free', () => context.assertFree(c, names[0] ?? '').then(() => true))
     const both = all.acquire({ wait: Number.POSITIVE_INFINITY })
-    await stage.queued(b, last, 1)
+    await context.queued(b, last, 1)
     await story.ask('b releases', () => held.release())
-    const next = await story.need('a, who waited', () => stage.settlesInTime('both', both))
+    const next = await story.need('a, who waited', () => context.settlesInTime('both', both))
     await story.ask('a releases', () => next.release())
   },
 }
@@ -92,7 +92,7 @@ export const several: Chapter = {
 export const inspecting: Chapter = {
   promise: '`inspect`, `list` and `check` name holders and waiters',
   async play(story) {
-    const { a, b, c, name, stage } = story
+    const { a, b, c, name, context } = story
     const look = async () => {
       const { holders, waiters } = await c.locks.inspect(name)
       return [holders.map(({ note }) => note ?? '?'), waiters.map(({ note }) => note ?? '?')]
@@ -105,7 +105,7 @@ export const inspecting: Chapter = {
     await seen('before')
     const lease = await story.need('a acquires', () => a.locks.mutex(name).acquire({ note: 'from a' }))
     const next = b.locks.mutex(name).acquire({ note: 'from b' })
-    await stage.queued(c, name, 1)
+    await context.queued(c, name, 1)
     await seen('meanwhile')
     const [holder] = (await c.locks.inspect(name)).holders
     story.note('token, mode and process of the holder', [
@@ -116,7 +116,7 @@ export const inspecting: Chapter = {
     await story.ask('c checks the token', () => c.locks.check(lease))
     await story.ask('c lists the name', async () => (await c.locks.list(name)).map(() => 'it is there'))
     await story.ask('a releases', () => lease.release())
-    const granted = await story.need('b, who waited', () => stage.settlesInTime('the hand-over', next))
+    const granted = await story.need('b, who waited', () => context.settlesInTime('the hand-over', next))
     await story.ask('c checks the old token', () => c.locks.check(lease))
     await story.ask('b releases', () => granted.release())
   },

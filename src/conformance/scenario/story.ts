@@ -20,7 +20,7 @@ export interface Chapter {
 class ChapterEnds extends Error {}
 
 export class Story {
-  readonly stage: TestContext
+  readonly context: TestContext
   /** The lock under test. */
   readonly name: string
   readonly a: Client
@@ -28,17 +28,17 @@ export class Story {
   readonly c: Client
   readonly answers: Answer[] = []
 
-  constructor(stage: TestContext) {
-    this.stage = stage
-    this.name = stage.name('scenario')
-    this.a = stage.client()
-    this.b = stage.client()
-    this.c = stage.client()
+  constructor(context: TestContext) {
+    this.context = context
+    this.name = context.name('scenario')
+    this.a = context.client()
+    this.b = context.client()
+    this.c = context.client()
   }
 
   /** Records an observation. */
   note(what: string, seen: unknown): void {
-    this.answers.push({ what, got: inWords(seen) })
+    this.answers.push({ what, got: describeAnswer(seen) })
   }
 
   /** Runs a request, and records the answer or the error. */
@@ -71,7 +71,7 @@ export class Story {
     const causes: string[] = []
     client.locks.on('lost', ({ why }) => causes.push(why))
     const told = async (within: number) => {
-      await this.stage.until('signal and event', () => signal.aborted && causes.length > 0, within)
+      await this.context.until('signal and event', () => signal.aborted && causes.length > 0, within)
       return causes
     }
     return { told }
@@ -79,10 +79,10 @@ export class Story {
 }
 
 /** Plays one chapter. A failure is an answer, too: one that is never expected. */
-export async function play(chapter: Chapter, stage: TestContext): Promise<readonly Answer[]> {
-  const story = new Story(stage)
+export async function play(chapter: Chapter, context: TestContext): Promise<readonly Answer[]> {
+  const story = new Story(context)
   try {
-    await stage.connected(story.a, story.b, story.c)
+    await context.connected(story.a, story.b, story.c)
     await chapter.play(story)
   } catch (error) {
     if (!(error instanceof ChapterEnds)) story.note('the chapter fails', String(error))
@@ -90,16 +90,16 @@ export async function play(chapter: Chapter, stage: TestContext): Promise<readon
   return story.answers
 }
 
-function inWords(answer: unknown): string {
-  if (answer instanceof Error) return errorInWords(answer)
-  if (Array.isArray(answer)) return answer.length === 0 ? 'none' : answer.map(inWords).join(', ')
+function describeAnswer(answer: unknown): string {
+  if (answer instanceof Error) return describeError(answer)
+  if (Array.isArray(answer)) return answer.length === 0 ? 'none' : answer.map(describeAnswer).join(', ')
   if (isLease(answer)) return 'a lease'
   if (typeof answer === 'object' && answer !== null) return 'made'
   return String(answer)
 }
 
 /** Name and code are the same everywhere. The message is not, unless it is the caller's own. */
-function errorInWords(error: Error & { readonly code?: unknown; readonly why?: unknown }): string {
+function describeError(error: Error & { readonly code?: unknown; readonly why?: unknown }): string {
   const { name, code, why, message } = error
   if (code === undefined) return /^(Range|Type)Error$/.test(name) ? name : `${name}: ${message}`
   return [name, code, why].filter((part) => part !== undefined).join(' ')

@@ -23,7 +23,7 @@ export function promiseTable(
     ['---', ...columns.map(() => '---')],
     ...promises.map((promise) => [
       promise,
-      ...columns.map(({ cells }) => shown(cellOf(cells, promise), letters)),
+      ...columns.map(({ cells }) => formatCell(cellOf(cells, promise), letters)),
     ]),
   ]
   const notes = [...reasons].map(([because, { id, columns }]) => {
@@ -38,7 +38,7 @@ export function promiseTable(
 const cellOf = (cells: readonly PromiseCell[], promise: string) =>
   cells.find((cell) => cell.promise === promise)
 
-function shown(cell: PromiseCell | undefined, letters: ReadonlyMap<string, string>): string {
+function formatCell(cell: PromiseCell | undefined, letters: ReadonlyMap<string, string>): string {
   if (cell === undefined) return ''
   const marks = cell.because.map(({ because }) => letters.get(because) ?? '')
   return marks.length === 0 ? cell.is : `${cell.is} (${marks.join(', ')})`

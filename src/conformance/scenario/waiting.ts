@@ -4,7 +4,7 @@ import type { Chapter } from './story.js'
 export const order: Chapter = {
   promise: '`fair: true` is first come, first served',
   async play(story) {
-    const { a, b, c, name, stage } = story
+    const { a, b, c, name, context } = story
     const lease = await story.need('a acquires with fair: true', () =>
       a.locks.mutex(name).acquire({ fair: true }),
     )
@@ -12,10 +12,10 @@ export const order: Chapter = {
     const waits: Promise<unknown>[] = []
     for (const [who, client] of Object.entries({ c, b, a })) {
       waits.push(client.locks.mutex(name).run(() => void served.push(who), { fair: true }))
-      await stage.queued(a, name, waits.length)
+      await context.queued(a, name, waits.length)
     }
     await story.ask('a releases', () => lease.release())
-    await stage.settlesInTime('the others to be served', Promise.all(waits))
+    await context.settlesInTime('the others to be served', Promise.all(waits))
     story.note('c, b and a waited; served were', served)
   },
 }
@@ -23,19 +23,19 @@ export const order: Chapter = {
 export const cancelled: Chapter = {
   promise: 'a cancelled wait leaves no trace',
   async play(story) {
-    const { a, b, c, name, stage } = story
+    const { a, b, c, name, context } = story
     const lease = await story.need('a acquires', () => a.locks.mutex(name).acquire())
     const stop = new AbortController()
     const reason = new Error('the user went away')
     const gone = b.locks.mutex(name).acquire({ signal: stop.signal })
-    await stage.queued(a, name, 1)
+    await context.queued(a, name, 1)
     stop.abort(reason)
-    await story.ask('b, who went away', () => stage.settlesInTime('the abort to be heard', gone))
-    await stage.until('the place to be gone', async () => (await stage.waiters(a, name)) === 0)
+    await story.ask('b, who went away', () => context.settlesInTime('the abort to be heard', gone))
+    await context.until('the place to be gone', async () => (await context.waiters(a, name)) === 0)
     const next = c.locks.mutex(name).acquire()
-    await stage.queued(a, name, 1)
+    await context.queued(a, name, 1)
     await story.ask('a releases', () => lease.release())
-    const granted = await story.need('c, who waited', () => stage.settlesInTime('the hand-over', next))
+    const granted = await story.need('c, who waited', () => context.settlesInTime('the hand-over', next))
     await story.ask('c releases', () => granted.release())
   },
 }
@@ -43,16 +43,20 @@ export const cancelled: Chapter = {
 export const outage: Chapter = {
   promise: 'busy is not broken',
   async play(story) {
-    const { a, b, name, stage } = story
-    const { ttl, timeout } = stage
+    const { a, b, name, context } = story
+    const { ttl, timeout } = context
     const lease = await story.need('b acquires', () => b.locks.mutex(name).acquire())
     await story.ask('a tries', () => a.locks.mutex(name).tryAcquire())
-    await stage.cut(a)
+    await context.cut(a)
     await story.ask('a, cut off, tries', () =>
-      stage.settlesInTime('the try to end', a.locks.mutex(name).tryAcquire({ ttl }), ttl + timeout + 10_000),
+      context.settlesInTime(
+        'the try to end',
+        a.locks.mutex(name).tryAcquire({ ttl }),
+        ttl + timeout + 10_000,
+      ),
     )
     await story.ask('a, cut off, waits for 300 ms', () => a.locks.mutex(name).acquire({ ttl, wait: 300 }))
-    await stage.heal()
+    await context.heal()
     story.note('b, who was not cut off: isHeld', lease.isHeld)
     await story.ask('b releases', () => lease.release())
     const next = await story.need('a, healed, acquires', () =>

@@ -1,4 +1,7 @@
-/** Consul's part of a hold: the lock and its queue entry, or for readers and permits the entry alone. */
+/**
+ * Consul's part of a hold: the lock and its queue entry, or for readers and permits the entry alone.
+ * Long because every step of a hold uses the same index and session.
+ */
 import type { Claim } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { shared } from '../../core/mode.js'

@@ -52,14 +52,14 @@ export class Runtime extends SessionPool {
   }
 
   /** Retries a removing transaction until it is carried out. @param name whose queue it leaves; absent: several */
-  clear(ask: TxnRequest, session: Session, pace: number, name?: string): Promise<void> {
+  clear(ask: TxnRequest, session: Session, interval: number, name?: string): Promise<void> {
     const send = () => this.client.txn(ask)
     const work = () =>
       (name === undefined ? send() : this.waiters.of(name).exit(send)).then(
         () => true,
         (error) => (error instanceof Refusal && error.noSession) || !toFailure(error).transient,
       )
-    return this.retryUntilDone(work, session, pace)
+    return this.retryUntilDone(work, session, interval)
   }
 }
 

@@ -39,7 +39,7 @@ export type BrokerStatus =
 /** The longest path of a socket file that every system accepts, in bytes. */
 const maxPath = 103
 
-let home: RuntimeDirectory
+let runtimeDirectory: RuntimeDirectory
 let directory: string
 let last: Generation
 /** Our generation when we serve over a socket file; else 0. */
@@ -73,7 +73,7 @@ function listen(path: string, onListening: () => void, onInUse = () => giveUp({ 
     const secret = () => {
       // The process now runs as another user: processes of the previous user can no longer recognise us as theirs.
       if (process.getuid?.() !== user) process.exit(1)
-      return openRuntimeDirectory(directory, home.socket).secret
+      return openRuntimeDirectory(directory, runtimeDirectory.socket).secret
     }
     return acceptConnection(socket, { broker, secret, clock, unauthenticated: unproven })
   })
@@ -101,7 +101,7 @@ function listenAtFile(onListening: (socket: string) => void, why = ''): void {
 
 /** Creates the directory again if need be, and begins a journal in it. */
 function open(snapshot: Snapshot) {
-  openRuntimeDirectory(directory, home.socket)
+  openRuntimeDirectory(directory, runtimeDirectory.socket)
   const again = generation > 0 && broker !== undefined
   if (again && (currentGeneration(directory).number > 0 || isNameTaken())) process.exit(1)
   const journal = openJournal(directory, here, snapshot)
@@ -119,7 +119,7 @@ function publishAgain(): void {
 }
 
 function isNameTaken(): boolean {
-  const name = fixedAddress(home, 'broker')
+  const name = fixedAddress(runtimeDirectory, 'broker')
   return name !== undefined && findSocketHolder(name).is === 'ours'
 }
 
@@ -192,9 +192,9 @@ function anotherServesByFile(): boolean {
 }
 
 function beginByName(): void {
-  if (home.socket === 'abstract' && anotherServesByFile()) return giveUp({ is: 'taken' })
+  if (runtimeDirectory.socket === 'abstract' && anotherServesByFile()) return giveUp({ is: 'taken' })
   if (!takeOwnership()) return
-  if (home.socket === 'abstract' && anotherServesByFile()) {
+  if (runtimeDirectory.socket === 'abstract' && anotherServesByFile()) {
     broker?.stop()
     return giveUp({ is: 'taken' })
   }
@@ -217,7 +217,7 @@ function beginByFile(successor?: string): void {
 
 /** The name is bound, perhaps by a process that is not a broker: finds out which. */
 function replaced(): { readonly is: 'taken' | 'held' | 'foreign'; readonly why: string } {
-  const name = fixedAddress(home, 'broker') ?? ''
+  const name = fixedAddress(runtimeDirectory, 'broker') ?? ''
   // A broker that is stopped does not authenticate either.
   const holder = recordedBroker(directory, here) === undefined ? findSocketHolder(name) : undefined
   if (holder === undefined || holder.is === 'nobody') return { is: 'taken', why: '' }
@@ -228,7 +228,7 @@ function replaced(): { readonly is: 'taken' | 'held' | 'foreign'; readonly why: 
 }
 
 function nameInUse(): void {
-  if (home.socket !== 'abstract') return giveUp({ is: 'taken' })
+  if (runtimeDirectory.socket !== 'abstract') return giveUp({ is: 'taken' })
   try {
     const { is, why } = replaced()
     if (is !== 'foreign') giveUp({ is, why })
@@ -254,10 +254,10 @@ function nameInUse(): void {
  * serves by name found no generation in step 4; the other candidate checks later than that, and finds the name or the journal ours.
  */
 function begin(orders: BrokerCommand): void {
-  home = orders.runtimeDirectory
+  runtimeDirectory = orders.runtimeDirectory
   last = orders.last
-  directory = home.directory
-  const name = fixedAddress(home, 'broker')
+  directory = runtimeDirectory.directory
+  const name = fixedAddress(runtimeDirectory, 'broker')
   if (name === undefined) beginByFile()
   else listen(name, beginByName, nameInUse)
 }

@@ -33,7 +33,7 @@ export interface Broker {
   enter(connection: Connection, who: Hello): { readonly client: Client; readonly gone: readonly string[] }
   call(client: Client, call: Call): void
   /** The client's connection has ended. `bye`: on purpose. */
-  clientLeft(client: Client, connection: Connection, bye: boolean): void
+  clientLeft(client: Client, connection: Connection, graceful: boolean): void
   /** Restores the journal file. @throws as fs does */
   repair(): void
   stop(): void
@@ -46,7 +46,7 @@ type CallFor<V extends Call[1]> = Extract<Call, readonly [number, V, ...unknown[
 export function createBroker(restored: JournalState, parts: BrokerParts): Broker {
   const { clock, wall, uptime, here, open } = parts
   const clients = createClients(clock, here, {
-    giveBack: (name, attempt, comesBack) => void end(name, attempt, comesBack),
+    releaseGrant: (name, attempt, comesBack) => void end(name, attempt, comesBack),
     holds: (name, attempt) => ledger.row(name).holds.some((hold) => hold.attempt === attempt),
     look: (name) => void apply(name, table.expire),
   })
@@ -242,7 +242,7 @@ export function createBroker(restored: JournalState, parts: BrokerParts): Broker
     return ['done', answer.length]
   }
 
-  function standing(name: string) {
+  function status(name: string) {
     return table.toLockStatus(apply(name, table.expire).row, clock.now())
   }
 
@@ -276,7 +276,7 @@ export function createBroker(restored: JournalState, parts: BrokerParts): Broker
       case 'force':
         return force(call)
       case 'inspect':
-        return ['done', standing(call[2])]
+        return ['done', status(call[2])]
       case 'list': {
         for (const row of ledger.used(call[2])) apply(row.name, table.expire)
         return ['done', ledger.used(call[2]).map((row) => table.toLockStatus(row, clock.now()))]
@@ -296,9 +296,9 @@ export function createBroker(restored: JournalState, parts: BrokerParts): Broker
 
   return {
     enter,
-    clientLeft(client, connection, bye) {
+    clientLeft(client, connection, graceful) {
       watches.clientLeft(connection)
-      clients.left(client, connection, bye)
+      clients.left(client, connection, graceful)
     },
     repair: () => ledger.repair(true),
     call(client, call) {

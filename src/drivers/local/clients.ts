@@ -53,7 +53,7 @@ export interface Clients {
   /** Registers the client of a hold from the journal. */
   orphan(id: string, by: string, mark: ProcessIdentity): Client
   enter(connection: Connection, who: Hello): { readonly client: Client; readonly gone: readonly string[] }
-  left(client: Client, connection: Connection, bye: boolean): void
+  left(client: Client, connection: Connection, graceful: boolean): void
   /** Asks a client that has to wait anyway for a standby thread, unless another client has been asked or it runs the broker itself. */
   requestStandby(client: Client): void
   /** Checks the orphans, and again soon. */
@@ -69,7 +69,7 @@ export function createClients(
   here: ProcessIdentity,
   ends: {
     /** Releases the attempt's hold or removes its queue entry. `comesBack`: the same attempt may enter again. */
-    readonly giveBack: (name: string, attempt: string, comesBack: boolean) => void
+    readonly releaseGrant: (name: string, attempt: string, comesBack: boolean) => void
     /** Does the attempt hold, rather than wait? */
     readonly holds: (name: string, attempt: string) => boolean
     /** Time has passed for this name. */
@@ -102,7 +102,7 @@ export function createClients(
     for (const attempt of [...client.attempts]) {
       const entry = entries.get(attempt)
       if (entry !== undefined && which(entry.name, attempt))
-        ends.giveBack(entry.name, attempt, comesBack(attempt))
+        ends.releaseGrant(entry.name, attempt, comesBack(attempt))
     }
   }
 
@@ -126,11 +126,11 @@ export function createClients(
     return { client, gone }
   }
 
-  function left(client: Client, connection: Connection, bye: boolean): void {
+  function left(client: Client, connection: Connection, graceful: boolean): void {
     if (client.connection !== connection) return
     client.connection = undefined
     if (standby === client) standby = undefined
-    const over = bye || hasExited(client.identity, here)
+    const over = graceful || hasExited(client.identity, here)
     giveBackAll(
       client,
       (name, attempt) => over || !ends.holds(name, attempt),
@@ -160,7 +160,7 @@ export function createClients(
       const over = hasExited(client.identity, here)
       for (const attempt of client.attempts) {
         const name = entries.get(attempt)?.name ?? ''
-        if (over) ends.giveBack(name, attempt, false)
+        if (over) ends.releaseGrant(name, attempt, false)
         else ends.look(name)
       }
       if (client.attempts.size === 0) clients.delete(client.id)

@@ -26,19 +26,19 @@ export interface Target {
 const none: Generation = { number: 0, socket: '', mark: undefined }
 
 /** @param first true on the first look for this broker */
-export function findBroker(home: RuntimeDirectory, first: boolean): Target {
-  const name = fixedAddress(home, 'broker')
-  if (home.socket === 'pipe') return { path: name, fixed: true, generation: none }
+export function findBroker(runtimeDirectory: RuntimeDirectory, first: boolean): Target {
+  const name = fixedAddress(runtimeDirectory, 'broker')
+  if (runtimeDirectory.socket === 'pipe') return { path: name, fixed: true, generation: none }
   const here = thisProcess()
-  const generation = currentGeneration(home.directory)
+  const generation = currentGeneration(runtimeDirectory.directory)
   const { number, socket, mark } = generation
-  const file = socket === '' ? undefined : join(home.directory, socket)
+  const file = socket === '' ? undefined : join(runtimeDirectory.directory, socket)
   if (name === undefined) return { path: file, fixed: false, generation }
   // Another user's process may have the name, or have had it: a broker that serves over a file takes precedence.
   if (file !== undefined && mark !== undefined && !hasExited(mark, here)) {
     return { path: file, fixed: false, generation }
   }
-  const over = first && number > 0 && recordedBroker(home.directory, here) === undefined
+  const over = first && number > 0 && recordedBroker(runtimeDirectory.directory, here) === undefined
   return { path: over ? undefined : name, fixed: true, generation }
 }
 
@@ -58,7 +58,7 @@ export interface Chance {
  * @param fallback another process has been about to start a broker for long
  */
 export async function elect(
-  home: RuntimeDirectory,
+  runtimeDirectory: RuntimeDirectory,
   target: Target,
   code: string | undefined,
   fallback: boolean,
@@ -66,17 +66,17 @@ export async function elect(
 ): Promise<ElectionResult> {
   const { path, fixed, generation } = target
   if (!fixed && !hasEnded(generation, thisProcess(), code)) return { is: 'unavailable' }
-  if (!fixed || path === undefined) return electByChance(home, generation, chance)
-  const address = fixedAddress(home, 'election')
-  if (address === undefined || fallback || hasThread(home.directory)) {
-    return startBroker({ runtimeDirectory: home, last: generation })
+  if (!fixed || path === undefined) return electByChance(runtimeDirectory, generation, chance)
+  const address = fixedAddress(runtimeDirectory, 'election')
+  if (address === undefined || fallback || hasThread(runtimeDirectory.directory)) {
+    return startBroker({ runtimeDirectory: runtimeDirectory, last: generation })
   }
   const candidate = await bind(address)
   if (candidate === undefined) return { is: 'taken' }
   try {
     // Another candidate may have started a broker since our last look.
     if (await answers(path)) return { is: 'taken' }
-    return await startBroker({ runtimeDirectory: home, last: generation })
+    return await startBroker({ runtimeDirectory: runtimeDirectory, last: generation })
   } finally {
     candidate.close()
   }
@@ -84,14 +84,14 @@ export async function elect(
 
 /** Without a name to agree by, a random delay keeps most processes from starting a thread at once. @param generation one that has ended */
 export async function electByChance(
-  home: RuntimeDirectory,
+  runtimeDirectory: RuntimeDirectory,
   generation: Generation,
   { clock, random }: Chance,
 ): Promise<ElectionResult> {
-  const delay = hasThread(home.directory) ? 0 : random() * 30
+  const delay = hasThread(runtimeDirectory.directory) ? 0 : random() * 30
   await new Promise<void>((resolve) => void clock.at(clock.now() + delay, resolve, { ref: false }))
-  if (currentGeneration(home.directory).number > generation.number) return { is: 'taken' }
-  return startBroker({ runtimeDirectory: home, last: generation })
+  if (currentGeneration(runtimeDirectory.directory).number > generation.number) return { is: 'taken' }
+  return startBroker({ runtimeDirectory: runtimeDirectory, last: generation })
 }
 
 function answers(path: string): Promise<boolean> {

@@ -71,9 +71,9 @@ export function acquire(
     const hold: Hold = { ...held, ttl: request.ttl, expires: now + request.ttl }
     return step(seen, { is: 'granted', hold }, swap(row, held, hold), attempt)
   }
-  const lined = findEntry(row.queue, attempt)
-  if (lined !== undefined) {
-    return step(seen, { is: 'waiting', position: lined.index + 1, ticket: lined.entry.ticket })
+  const queued = findEntry(row.queue, attempt)
+  if (queued !== undefined) {
+    return step(seen, { is: 'waiting', position: queued.index + 1, ticket: queued.entry.ticket })
   }
   if (mode.kind === 'permits') {
     const limit = permitLimit(row)
@@ -139,10 +139,10 @@ export function cancel(
     const forgotten = comesBack ? createRow(name, token, gone.holds, gone.queue, row.ended) : gone
     return leave(seen, true, forgotten, attempt, now, wall)
   }
-  const lined = findEntry(row.queue, attempt)
-  const queue = lined === undefined ? row.queue : withoutEntry(row.queue, lined)
+  const queued = findEntry(row.queue, attempt)
+  const queue = queued === undefined ? row.queue : withoutEntry(row.queue, queued)
   const ended = comesBack ? row.ended : remember(row, attempt)
-  return leave(seen, lined !== undefined, { ...row, queue, ended }, attempt, now, wall)
+  return leave(seen, queued !== undefined, { ...row, queue, ended }, attempt, now, wall)
 }
 
 /**

@@ -103,7 +103,7 @@ function rowDriver(
         ),
       async list(prefix) {
         const rows = await result(({ connections, calls }) => connections.execute(calls.list, [prefix]))
-        const all = (rows as [string, unknown][]).map(([name, standing]) => toLockStatus(name, standing))
+        const all = (rows as [string, unknown][]).map(([name, status]) => toLockStatus(name, status))
         return all.filter(({ holders, waiters }) => holders.length + waiters.length > 0)
       },
       forceRelease: async (name) =>

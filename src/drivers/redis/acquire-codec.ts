@@ -60,14 +60,14 @@ export function parseAcquireReply(reply: Reply): AcquireReply {
       nextToken: reply.slice(token + 3),
     }
   }
-  const [place, left, canPush, barred, further, ...first] = reply as readonly Reply[]
+  const [place, left, canPush, quarantinedFor, further, ...first] = reply as readonly Reply[]
   return {
     is: 'blocked',
     place: Number(place),
     left: Number(left) / 1000,
     canPush: Number(canPush) === 1,
-    quarantinedFor: Number(barred) > 1 ? Number(barred) / 1000 : 0,
-    fromOtherServer: Number(barred) === 1,
+    quarantinedFor: Number(quarantinedFor) > 1 ? Number(quarantinedFor) / 1000 : 0,
+    fromOtherServer: Number(quarantinedFor) === 1,
     nextToken: String(further),
     holder: first.length > 0 ? toHolder(first) : undefined,
   }

@@ -46,10 +46,10 @@ export async function acquireMany(
     return refused(claims, String(answer.reply))
   } catch (error) {
     if (error instanceof RangeError) throw error
-    const trouble = toFailure(error, pipeline.connection)
+    const failure = toFailure(error, pipeline.connection)
     // In the background: a server that left this unanswered will not answer the cancel sooner. Grants it may have made are ended all the same.
     void end()
-    throw trouble.error
+    throw failure.error
   }
 }
 

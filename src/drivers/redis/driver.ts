@@ -141,8 +141,8 @@ function driverOver(
           const names = new Set(page.map((key) => parseLockName(connection.keyPrefix + prefix, key)))
           const fresh = [...names].filter((name) => name !== undefined && !seen.has(name)) as string[]
           for (const name of fresh) seen.add(name)
-          const standings = await Promise.all(fresh.map((name) => show(runtime, name)))
-          found.push(...standings.filter(({ holders, waiters }) => holders.length + waiters.length > 0))
+          const statuses = await Promise.all(fresh.map((name) => show(runtime, name)))
+          found.push(...statuses.filter(({ holders, waiters }) => holders.length + waiters.length > 0))
         }
         return found.sort((a, b) => (a.name < b.name ? -1 : 1))
       }),

@@ -65,7 +65,7 @@ export interface Pipeline {
   readonly connection: Connection
   readonly epoch: number
   /** @param keys the keys of one lock; for `together` those of all its locks. The same goes for `args` */
-  ask(script: Script, keys: readonly string[], args: readonly string[], asker: Callbacks): void
+  ask(script: Script, keys: readonly string[], args: readonly string[], callbacks: Callbacks): void
   /** Fails every unanswered request. */
   close(): void
 }
@@ -193,9 +193,9 @@ export function createPipeline(
     const { items } = flight
     for (let i = 0; i < items.length; i++) {
       const reply = items.length === 1 ? replies : ((replies as readonly Reply[])[i] ?? null)
-      const asker = items[i]?.callbacks
-      if (typeof reply === 'string' && reply.startsWith('e ')) asker?.failed(new Error(reply.slice(2)))
-      else asker?.answered(reply, flight)
+      const callbacks = items[i]?.callbacks
+      if (typeof reply === 'string' && reply.startsWith('e ')) callbacks?.failed(new Error(reply.slice(2)))
+      else callbacks?.answered(reply, flight)
     }
   }
 
@@ -209,9 +209,9 @@ export function createPipeline(
     get epoch() {
       return epoch
     },
-    ask(script, keys, args, asker) {
-      if (closed) return asker.failed(over())
-      lineOf.get(script)?.items.push({ keys, args, callbacks: asker })
+    ask(script, keys, args, callbacks) {
+      if (closed) return callbacks.failed(over())
+      lineOf.get(script)?.items.push({ keys, args, callbacks: callbacks })
       if (scheduled) return
       scheduled = true
       process.nextTick(flush)

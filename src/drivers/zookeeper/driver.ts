@@ -151,8 +151,8 @@ async function listNames(runtime: Runtime, prefix: string) {
     .map(decode)
     .filter((name) => name?.startsWith(prefix) === true)
     .filter((name) => name !== undefined)
-  const standings = await Promise.all(names.map((name) => readStatus(runtime, name)))
-  return standings
+  const statuses = await Promise.all(names.map((name) => readStatus(runtime, name)))
+  return statuses
     .filter(({ holders, waiters }) => holders.length + waiters.length > 0)
     .sort((a, b) => (a.name < b.name ? -1 : 1))
 }

@@ -324,11 +324,11 @@ export class Waiter implements PendingClaim {
     }
     if (holder !== undefined && holder.node === node && answer !== undefined)
       this.#reported = { node: holder.node, ...answer }
-    this.#tell(holder, position)
+    this.#notify(holder, position)
     return true
   }
 
-  #tell(entry: QueueEntry | undefined, position: number): void {
+  #notify(entry: QueueEntry | undefined, position: number): void {
     const shown = this.#reported
     if (entry === undefined || shown?.node !== entry.node) return this.#wait.report?.({ position })
     const { client, note } = parseRecord(shown.data)

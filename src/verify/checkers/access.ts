@@ -55,7 +55,7 @@ function access(invoke: Event, answer: Event | undefined): Access {
 }
 
 /** Finds the acquisitions behind accesses, for the stories. */
-export function partiesOf(history: History): (...accesses: readonly Access[]) => Acquisition[] {
+export function findParties(history: History): (...accesses: readonly Access[]) => Acquisition[] {
   let byAttempt: Map<string, Acquisition> | undefined
   return (...accesses) => {
     byAttempt ??= new Map(history.acquisitions.map((one) => [one.attempt, one]))

@@ -11,7 +11,7 @@ export function exclusion(history: History): Violation[] {
       if (claim.mode !== 'exclusive') continue
       if (furthest !== undefined && furthest.to > claim.from) {
         const lasted = Math.min(furthest.to, claim.to, history.end) - claim.from
-        const message = `${JSON.stringify(name)} was held twice at once for ${ms(lasted)}${tokensOf(furthest.of.token, claim.of.token)}`
+        const message = `${JSON.stringify(name)} was held twice at once for ${ms(lasted)}${formatTokens(furthest.of.token, claim.of.token)}`
         const parties = [furthest.of, claim.of]
         found.push(violation(history, { rule: 'exclusion', name, message, at: claim.from, lasted, parties }))
       }
@@ -22,6 +22,6 @@ export function exclusion(history: History): Violation[] {
 }
 
 /** Locks from other libraries have none. */
-function tokensOf(one: number | undefined, other: number | undefined): string {
+function formatTokens(one: number | undefined, other: number | undefined): string {
   return one === undefined && other === undefined ? '' : `: tokens ${one ?? 'none'} and ${other ?? 'none'}`
 }

@@ -35,13 +35,13 @@ export function fifo(history: History, options: FifoOptions = {}): Violation[] {
   const found: Violation[] = []
   for (const all of acquisitionsByName(history).values()) {
     const fair = all.filter((one) => one.fair)
-    if (bound < Number.POSITIVE_INFINITY) judge(history, fair, all, bound, options, found)
-    if (unfairBound < Number.POSITIVE_INFINITY) judge(history, all, all, unfairBound, options, found)
+    if (bound < Number.POSITIVE_INFINITY) checkBounds(history, fair, all, bound, options, found)
+    if (unfairBound < Number.POSITIVE_INFINITY) checkBounds(history, all, all, unfairBound, options, found)
   }
   return found
 }
 
-function judge(
+function checkBounds(
   history: History,
   all: readonly Acquisition[],
   everyone: readonly Acquisition[],
@@ -60,7 +60,7 @@ function judge(
     const { waiter } = suspect
     const before = all
       .filter((one) => one.invoked > queuedAt(waiter) && wasBefore(one, waiter, servedOrGone))
-      .filter((one) => !fitBeside(one, waiter, everyone))
+      .filter((one) => !canHoldTogether(one, waiter, everyone))
     const count = before.length
     if (count <= bound) continue
     const ended = waiter.granted ?? waiter.failed ?? history.end
@@ -104,7 +104,7 @@ function wasBefore(x: Acquisition, w: Acquisition, servedOrGone: (one: Acquisiti
  * Did a reader or a permit request `x`, served before `w`, cost `w` nothing? If no hold ended between its call and the grant of `w`, there
  * was room for both when `x` was served: a store that could not reach `w` may let in what fits beside it.
  */
-function fitBeside(x: Acquisition, w: Acquisition, everyone: readonly Acquisition[]): boolean {
+function canHoldTogether(x: Acquisition, w: Acquisition, everyone: readonly Acquisition[]): boolean {
   const { granted } = w
   if (x.mode === 'exclusive' || granted === undefined) return false
   return !everyone.some((one) => {
@@ -148,7 +148,7 @@ function overtaken(
 function ranks(values: readonly number[]): { add(value: number): void; below(limit: number): number } {
   const sorted = [...new Set(values)].sort((a, b) => a - b)
   const tree = new Int32Array(sorted.length + 1)
-  const rankOf = (value: number) => {
+  const findRank = (value: number) => {
     let low = 0
     let high = sorted.length
     while (low < high) {
@@ -160,11 +160,11 @@ function ranks(values: readonly number[]): { add(value: number): void; below(lim
   }
   return {
     add(value) {
-      for (let i = rankOf(value) + 1; i < tree.length; i += i & -i) tree[i] = (tree[i] ?? 0) + 1
+      for (let i = findRank(value) + 1; i < tree.length; i += i & -i) tree[i] = (tree[i] ?? 0) + 1
     },
     below(limit) {
       let count = 0
-      for (let i = rankOf(limit); i > 0; i -= i & -i) count += tree[i] ?? 0
+      for (let i = findRank(limit); i > 0; i -= i & -i) count += tree[i] ?? 0
       return count
     },
   }

@@ -1,6 +1,6 @@
 import type { History } from '../history.js'
 import { type Violation, violation } from '../violation.js'
-import { type Access, accessesByName, partiesOf } from './access.js'
+import { type Access, accessesByName, findParties } from './access.js'
 
 /**
  * The resource's side: tokens of accepted writes do not go back, and a write is refused as stale only if the guard could have seen a newer
@@ -9,7 +9,7 @@ import { type Access, accessesByName, partiesOf } from './access.js'
  */
 export function guard(history: History): Violation[] {
   const found: Violation[] = []
-  const parties = partiesOf(history)
+  const parties = findParties(history)
   for (const [name, accesses] of accessesByName(history)) {
     const report = (at: number, message: string, ...both: readonly Access[]) =>
       found.push(

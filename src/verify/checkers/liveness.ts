@@ -22,13 +22,13 @@ export function liveness(history: History, options: LivenessOptions): Violation[
       violation(history, {
         rule: 'liveness',
         name: one.name,
-        ...told(one, history.end, ended, since, bound),
+        ...describe(one, history.end, ended, since, bound),
       }),
     ]
   })
 }
 
-function told(one: Acquisition, end: number, ended: number | undefined, since: number, bound: number) {
+function describe(one: Acquisition, end: number, ended: number | undefined, since: number, bound: number) {
   const name = JSON.stringify(one.name)
   const message =
     ended === undefined

@@ -1,6 +1,6 @@
 import type { History } from '../history.js'
 import { type Violation, violation } from '../violation.js'
-import { type Access, accessesByName, partiesOf } from './access.js'
+import { type Access, accessesByName, findParties } from './access.js'
 
 /**
  * A counter that is read, then written one higher, deliberately not in one step. If every increment counted, no value is written twice; a
@@ -9,7 +9,7 @@ import { type Access, accessesByName, partiesOf } from './access.js'
  */
 export function witness(history: History): Violation[] {
   const found: Violation[] = []
-  const parties = partiesOf(history)
+  const parties = findParties(history)
   for (const [name, all] of accessesByName(history)) {
     const accesses = all.filter((one) => one.outcome === 'ok' && one.value !== undefined)
     const report = (at: number, message: string, ...both: readonly Access[]) =>
@@ -35,7 +35,7 @@ export function witness(history: History): Violation[] {
           one,
         )
     }
-    for (const [write, read] of goneBack(accesses)) {
+    for (const [write, read] of findRegression(accesses)) {
       report(read.ended, `${value(read)} was read after ${value(write)} had been written`, write, read)
     }
   }
@@ -44,7 +44,7 @@ export function witness(history: History): Violation[] {
 
 const value = (one: Access) => one.value ?? 0
 
-function goneBack(accesses: readonly Access[]): [write: Access, read: Access][] {
+function findRegression(accesses: readonly Access[]): [write: Access, read: Access][] {
   const pairs: [Access, Access][] = []
   const writes = accesses.filter((one) => one.op === 'write').sort((a, b) => a.ended - b.ended)
   let next = 0

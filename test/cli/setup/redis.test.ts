@@ -189,7 +189,7 @@ describe('the set-up of other forms of Redis', () => {
     const locks = createLocks(redis({ client, maxTtl: 8_000 }), { ttl: 8_000 })
     t.after(() => locks.close().then(() => client.disconnect()))
     await locks.mutex('x').run(() => undefined)
-    const owner = await setup.ownerOf(await setup.slotOf('hf:{x}'))
+    const owner = await setup.findOwner(await setup.keySlot('hf:{x}'))
     await owner.cli('FLUSHALL')
     const flushed = `quarantine of 127.0.0.1:${owner.port}`
     assert.match(

@@ -40,7 +40,7 @@ export async function consulProgram(): Promise<string> {
 /** One agent in development mode: everything in memory. */
 export async function startConsul(options: ConsulOptions = {}): Promise<ConsulServer> {
   return onOtherPorts(async () => {
-    const ports = await portsOf()
+    const ports = await freePorts()
     return startAgent('dev', ports, ['-dev'], options)
   })
 }
@@ -49,7 +49,7 @@ export async function startConsul(options: ConsulOptions = {}): Promise<ConsulSe
 export async function startConsulCluster(n = 3, options: ConsulOptions = {}): Promise<ConsulCluster> {
   return onOtherPorts(async () => {
     const { cables } = options
-    const all = await Promise.all(Array.from({ length: n }, (_, i) => portsOf(cables?.address(i))))
+    const all = await Promise.all(Array.from({ length: n }, (_, i) => freePorts(cables?.address(i))))
     for (const [i, { rpc }] of all.entries()) await cables?.lay(i, rpc)
     const others = all.map(({ address, lan }) => `-retry-join=${address}:${lan}`)
     const { servers, stop } = await startAll(
@@ -62,7 +62,7 @@ export async function startConsulCluster(n = 3, options: ConsulOptions = {}): Pr
         ),
       ),
     )
-    const leader = () => leaderOf(servers, all)
+    const leader = () => findLeader(servers, all)
     await leader()
     return { servers, urls: servers.map(({ url }) => url), leader, stop, [Symbol.asyncDispose]: stop }
   })
@@ -76,11 +76,11 @@ interface Ports {
   readonly address: string
 }
 
-async function portsOf(address = host): Promise<Ports> {
+async function freePorts(address = host): Promise<Ports> {
   return { http: await freePort(), rpc: await freePort(), lan: await freePort(), address }
 }
 
-async function leaderOf(servers: readonly ConsulServer[], ports: readonly Ports[]): Promise<ConsulServer> {
+async function findLeader(servers: readonly ConsulServer[], ports: readonly Ports[]): Promise<ConsulServer> {
   const found = async () => {
     for (const server of servers.filter(({ running }) => running)) {
       const address = await server.ask('GET', '/v1/status/leader').catch(() => '')

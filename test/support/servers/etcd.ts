@@ -63,12 +63,12 @@ export async function startEtcdCluster(n = 3, options: EtcdOptions = {}): Promis
     for (const [i, { peer }] of members.entries()) await options.cables?.lay(i, peer)
     const cluster = members.map(({ name, peer, address }) => `${name}=http://${address}:${peer}`).join(',')
     const { servers, stop } = await startAll(members.map((member) => startMember(member, cluster, options)))
-    const leader = () => leaderOf(servers)
+    const leader = () => findLeader(servers)
     return { servers, urls: servers.map(({ url }) => url), leader, stop, [Symbol.asyncDispose]: stop }
   })
 }
 
-async function leaderOf(servers: readonly EtcdServer[]): Promise<EtcdServer> {
+async function findLeader(servers: readonly EtcdServer[]): Promise<EtcdServer> {
   const votes = async () => {
     const seen = new Map<string, number>()
     const ids = new Map<string, EtcdServer>()

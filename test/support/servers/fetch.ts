@@ -42,7 +42,7 @@ export async function unpacked(name: string): Promise<Unpacked> {
 }
 
 /** The dynamic loader among unpacked libraries, for servers that need a newer C library than the machine has. */
-export function loaderIn(libraries: string): string {
+export function findLoader(libraries: string): string {
   const loader = readdirSync(libraries).find((entry) => /^ld-linux.*\.so\.\d+$/.test(entry))
   if (!loader) throw new Error(`there is no dynamic loader in ${libraries}`)
   return join(libraries, loader)
@@ -60,10 +60,11 @@ async function fetchNow(name: string): Promise<void> {
     env: { ...process.env, HOLDFAST_SERVERS: cache },
     stdio: ['ignore', 'ignore', 'pipe'],
   })
-  let said = ''
+  let output = ''
   script.stderr.setEncoding('utf8').on('data', (text: string) => {
-    said += text
+    output += text
   })
   const code = await new Promise((resolve, reject) => script.on('error', reject).on('close', resolve))
-  if (code !== 0) throw new Error(`the server '${name}' is missing and could not be fetched\n${said.trim()}`)
+  if (code !== 0)
+    throw new Error(`the server '${name}' is missing and could not be fetched\n${output.trim()}`)
 }

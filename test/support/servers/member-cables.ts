@@ -19,7 +19,7 @@ export interface MemberCables {
   stop(): Promise<void>
 }
 
-interface Carried {
+interface CarriedConnection {
   readonly to: number
   readonly caller: Socket
   /** Absent: it was begun while it was cut. */
@@ -31,20 +31,20 @@ interface Carried {
 // Longer than a function should be: the verbs share what is carried and who is cut off.
 export function memberCables(): MemberCables {
   const servers: Server[] = []
-  const carried = new Set<Carried>()
+  const carried = new Set<CarriedConnection>()
   let isolated: { readonly n: number; readonly pid: number } | undefined
   /** Connections of the one that is cut off, and to it. */
-  const cut = new Set<Carried>()
+  const cut = new Set<CarriedConnection>()
 
-  const isCut = (one: Carried, ports: ReadonlySet<number>) =>
+  const isCut = (one: CarriedConnection, ports: ReadonlySet<number>) =>
     one.to === isolated?.n || ports.has(one.caller.remotePort ?? 0)
-  const end = (one: Carried) => {
+  const end = (one: CarriedConnection) => {
     close(one.caller)
     if (one.member !== undefined) close(one.member)
     carried.delete(one)
     cut.delete(one)
   }
-  const carry = (one: Carried, from: Socket, to: Socket | undefined) => {
+  const carry = (one: CarriedConnection, from: Socket, to: Socket | undefined) => {
     from.on('data', (bytes) => {
       if (cut.has(one) || to === undefined) one.broken = true
       else if (!to.write(bytes)) {
@@ -64,9 +64,10 @@ export function memberCables(): MemberCables {
   }
   const take = (to: number, port: number, caller: Socket) => {
     const dark =
-      isolated !== undefined && (to === isolated.n || portsOf(isolated.pid).has(caller.remotePort ?? 0))
+      isolated !== undefined &&
+      (to === isolated.n || listeningPorts(isolated.pid).has(caller.remotePort ?? 0))
     const member = dark ? undefined : connect({ host: own, port, allowHalfOpen: true, noDelay: true })
-    const one: Carried = { to, caller, member, broken: dark }
+    const one: CarriedConnection = { to, caller, member, broken: dark }
     carried.add(one)
     if (dark) cut.add(one)
     carry(one, caller, member)
@@ -85,7 +86,7 @@ export function memberCables(): MemberCables {
     isolate(n, pid) {
       if (isolated !== undefined) throw new Error(`member ${isolated.n} is cut off already`)
       isolated = { n, pid }
-      const ports = portsOf(pid)
+      const ports = listeningPorts(pid)
       for (const one of carried) if (isCut(one, ports)) cut.add(one)
       return () => {
         isolated = undefined
@@ -113,9 +114,9 @@ function close(socket: Socket): void {
 }
 
 /** The TCP ports on this machine that connections of a process begin at; none once it is dead. */
-function portsOf(pid: number): ReadonlySet<number> {
+function listeningPorts(pid: number): ReadonlySet<number> {
   const sockets = new Set<string>()
-  for (const file of filesOf(pid)) {
+  for (const file of socketFiles(pid)) {
     try {
       sockets.add(readlinkSync(`/proc/${pid}/fd/${file}`))
     } catch {
@@ -130,7 +131,7 @@ function portsOf(pid: number): ReadonlySet<number> {
   return ports
 }
 
-function filesOf(pid: number): string[] {
+function socketFiles(pid: number): string[] {
   try {
     return readdirSync(`/proc/${pid}/fd`)
   } catch {

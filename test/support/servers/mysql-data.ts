@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { loaderIn, unpacked } from './fetch.js'
+import { findLoader, unpacked } from './fetch.js'
 import { cache, checkout } from './places.js'
 
 const run = promisify(execFile)
@@ -48,7 +48,7 @@ export async function binaries(flavour: Flavour): Promise<Binaries> {
   const preload = (preloads: readonly string[]) =>
     preloads.length > 0 ? ['--preload', preloads.join(':')] : []
   return {
-    command: loaderIn(libraries),
+    command: findLoader(libraries),
     args: (preloads) => [...preload(preloads), '--library-path', libraries, join(root, 'usr/sbin/mysqld')],
     env: () => ({}),
     // Its compiled-in default folder for files does not exist here, and without it the server would not start.
@@ -109,13 +109,13 @@ async function initialise(flavour: Flavour, server: Binaries, to: string): Promi
   const tmp = `${to}.tmp`
   mkdirSync(tmp)
   try {
-    await initialiseIn(flavour, server, to, tmp)
+    await runInitialise(flavour, server, to, tmp)
   } finally {
     rmSync(tmp, { recursive: true })
   }
 }
 
-async function initialiseIn(flavour: Flavour, server: Binaries, to: string, tmp: string): Promise<void> {
+async function runInitialise(flavour: Flavour, server: Binaries, to: string, tmp: string): Promise<void> {
   if (flavour === 'mysql') {
     const args = [
       ...server.args([]),

@@ -139,7 +139,7 @@ function controls(first: Running, place: Place): PostgresServer {
   let jumped = 0
   const end = async (): Promise<void> => {
     // Backends lead groups of their own, and outlive the postmaster until they notice: see their parent's pid.
-    const backends = childrenOf(running)
+    const backends = listChildren(running)
     await running.end('SIGKILL')
     for (const pid of backends) kill(pid, 'SIGKILL')
     while (backends.some((pid) => kill(pid, 0))) await new Promise((resolve) => setTimeout(resolve, 5))
@@ -166,12 +166,12 @@ function controls(first: Running, place: Place): PostgresServer {
     },
     pause() {
       running.pause()
-      const children = childrenOf(running)
+      const children = listChildren(running)
       for (const pid of children) kill(pid, 'SIGSTOP')
       for (const pid of children) awaitStandstill(pid)
     },
     resume() {
-      for (const pid of childrenOf(running)) kill(pid, 'SIGCONT')
+      for (const pid of listChildren(running)) kill(pid, 'SIGCONT')
       running.resume()
     },
     clockJump(ms) {
@@ -225,7 +225,7 @@ async function connected<T>(port: number, work: (client: Client) => Promise<T>):
 }
 
 /** Backends and helpers: the postmaster's direct children, each the leader of a session of its own. */
-function childrenOf(running: Running): readonly number[] {
+function listChildren(running: Running): readonly number[] {
   if (!running.alive) return []
   const { pid } = running
   return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').map(Number).filter(Boolean)

@@ -39,7 +39,7 @@ export interface Running {
   pause(): void
   resume(): void
   /** Sends `signal` (awake first, if paused) and resolves when the process is gone; SIGKILL after `patience` ms. */
-  end(signal: NodeJS.Signals, patience?: number): Promise<void>
+  end(signal: NodeJS.Signals, timeout?: number): Promise<void>
 }
 
 /** The server did not come up because its port belongs to someone else. */
@@ -166,11 +166,11 @@ function control(child: ChildProcess): Running {
       if (child.pid !== undefined && alive()) awaitStandstill(child.pid)
     },
     resume: () => signal('SIGCONT'),
-    end: async (name, patience = 5000) => {
+    end: async (name, timeout = 5000) => {
       isToEnd = true
       if (!alive()) return
       child.ref()
-      const late = setTimeout(signal, patience, 'SIGKILL')
+      const late = setTimeout(signal, timeout, 'SIGKILL')
       signal(name)
       if (name !== 'SIGKILL') signal('SIGCONT')
       await gone
@@ -185,13 +185,13 @@ function control(child: ChildProcess): Running {
  */
 export function awaitStandstill(pid: number): void {
   const giveUp = performance.now() + 2000
-  const stopped = (task: string): boolean => /^\d+ \(.*\) [TtZ]/s.test(stateOf(pid, task))
-  while (!threadsOf(pid).every(stopped)) {
+  const stopped = (task: string): boolean => /^\d+ \(.*\) [TtZ]/s.test(readState(pid, task))
+  while (!listThreads(pid).every(stopped)) {
     if (performance.now() > giveUp) throw new Error(`process ${pid} did not stop within 2 s of SIGSTOP`)
   }
 }
 
-function threadsOf(pid: number): string[] {
+function listThreads(pid: number): string[] {
   try {
     return readdirSync(`/proc/${pid}/task`)
   } catch (error) {
@@ -201,7 +201,7 @@ function threadsOf(pid: number): string[] {
 }
 
 /** A thread that has ended since the list was read stands still, too. */
-function stateOf(pid: number, task: string): string {
+function readState(pid: number, task: string): string {
   try {
     return readFileSync(`/proc/${pid}/task/${task}/stat`, 'utf8')
   } catch (error) {

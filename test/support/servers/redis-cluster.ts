@@ -3,7 +3,7 @@ import { until } from '../until.js'
 import type { MemberCables } from './member-cables.js'
 import { onFreePort } from './process.js'
 import { type RedisOptions, startAll, startRedis, stopAll } from './redis.js'
-import { idOf, type Migration, migration, settled, untilAll } from './redis-migration.js'
+import { type Migration, migration, readNodeId, settled, untilAll } from './redis-migration.js'
 import type { RedisServer } from './redis-node.js'
 
 export type { Migration } from './redis-migration.js'
@@ -29,9 +29,9 @@ export interface ClusterSetup extends AsyncDisposable {
   readonly addresses: readonly { readonly host: string; readonly port: number }[]
   /** `redis+cluster://127.0.0.1:P1,127.0.0.1:P2` */
   readonly url: string
-  slotOf(key: string): Promise<number>
+  keySlot(key: string): Promise<number>
   /** The node that serves the slot now, as the running nodes see it. */
-  ownerOf(slot: number): Promise<RedisServer>
+  findOwner(slot: number): Promise<RedisServer>
   /** Resolves when every running node knows it is there. One that failed half-way can be called again, and goes on. */
   migrateSlot(slot: number, to: RedisServer): Promise<void>
   /** Starts a migration and leaves it half-way. */
@@ -82,7 +82,7 @@ async function join(
   address: (n: number) => string,
 ): Promise<void> {
   const buses = await Promise.all(
-    nodes.map(async (node) => Number((await configOf(node, 'cluster-port')) ?? 0)),
+    nodes.map(async (node) => Number((await readConfig(node, 'cluster-port')) ?? 0)),
   )
   for (const [index, node] of nodes.entries()) {
     await node.cli('CLUSTER', 'SET-CONFIG-EPOCH', index + 1)
@@ -91,7 +91,7 @@ async function join(
     const last = Math.floor(((index + 1) * slots) / masters) - 1
     await node.cli('CLUSTER', 'ADDSLOTSRANGE', first, last)
   }
-  const ids = await Promise.all(nodes.map(idOf))
+  const ids = await Promise.all(nodes.map(readNodeId))
   const seenBy = async (node: RedisServer) => String(await node.cli('CLUSTER', 'NODES'))
   /** A handshake that is not answered in time is given up by the server for good, so who is missing is met again. */
   const acquainted = async (node: RedisServer): Promise<boolean> => {
@@ -121,7 +121,7 @@ function operate(nodes: readonly RedisServer[], masters: number, nodeTimeout: nu
     if (!node) throw new Error('no node of the cluster runs')
     return node
   }
-  const ownerOf = async (slot: number): Promise<RedisServer> => {
+  const findOwner = async (slot: number): Promise<RedisServer> => {
     for (const node of running()) {
       const line = String(await node.cli('CLUSTER', 'NODES'))
         .split('\n')
@@ -133,14 +133,14 @@ function operate(nodes: readonly RedisServer[], masters: number, nodeTimeout: nu
     throw new Error(`no running node owns slot ${slot}`)
   }
   const beginMigration = async (slot: number, to: RedisServer): Promise<Migration> => {
-    const from = await ownerOf(slot)
+    const from = await findOwner(slot)
     if (from === to) throw new Error(`slot ${slot} is already on port ${to.port}`)
-    await to.cli('CLUSTER', 'SETSLOT', slot, 'IMPORTING', await idOf(from))
-    await from.cli('CLUSTER', 'SETSLOT', slot, 'MIGRATING', await idOf(to))
+    await to.cli('CLUSTER', 'SETSLOT', slot, 'IMPORTING', await readNodeId(from))
+    await from.cli('CLUSTER', 'SETSLOT', slot, 'MIGRATING', await readNodeId(to))
     return migration(slot, from, to, running)
   }
   const migrateSlot = async (slot: number, to: RedisServer): Promise<void> => {
-    if ((await ownerOf(slot)) !== to) return (await beginMigration(slot, to)).finish()
+    if ((await findOwner(slot)) !== to) return (await beginMigration(slot, to)).finish()
     await settled(slot, to, running())
     // One that heard of it from the others only may still believe that it gives the slot away.
     for (const node of running()) await node.cli('CLUSTER', 'SETSLOT', slot, 'STABLE')
@@ -153,7 +153,7 @@ function operate(nodes: readonly RedisServer[], masters: number, nodeTimeout: nu
   const electable = async (replica: RedisServer): Promise<void> => {
     const rest = 2 * nodeTimeout - (performance.now() - (elected.get(replica) ?? Number.NEGATIVE_INFINITY))
     if (rest > 0) await new Promise((resolve) => setTimeout(resolve, rest))
-    const own = new RegExp(`^${await idOf(replica)} \\S+ \\S*slave`, 'm')
+    const own = new RegExp(`^${await readNodeId(replica)} \\S+ \\S*slave`, 'm')
     const knows = async (node: RedisServer) => own.test(String(await node.cli('CLUSTER', 'NODES')))
     await untilAll(running(), knows, `every node to know that port ${replica.port} is a replica`)
   }
@@ -190,8 +190,8 @@ function operate(nodes: readonly RedisServer[], masters: number, nodeTimeout: nu
     replicas: nodes.slice(masters),
     addresses,
     url: `redis+cluster://${addresses.map(({ host, port }) => `${host}:${port}`).join(',')}`,
-    slotOf: async (key) => Number(await any().cli('CLUSTER', 'KEYSLOT', key)),
-    ownerOf,
+    keySlot: async (key) => Number(await any().cli('CLUSTER', 'KEYSLOT', key)),
+    findOwner,
     beginMigration,
     migrateSlot,
     failOver,
@@ -201,7 +201,7 @@ function operate(nodes: readonly RedisServer[], masters: number, nodeTimeout: nu
   }
 }
 
-async function configOf(node: RedisServer, key: string): Promise<string | undefined> {
+async function readConfig(node: RedisServer, key: string): Promise<string | undefined> {
   return ((await node.cli('CONFIG', 'GET', key)) as string[])[1]
 }
 

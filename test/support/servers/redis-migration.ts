@@ -34,7 +34,7 @@ export function migration(
   }
   const finish = async (): Promise<void> => {
     await moveAll()
-    const owner = await idOf(to)
+    const owner = await readNodeId(to)
     // The new owner first: were it the last, and the old one died in between, nobody would own the slot.
     await to.cli('CLUSTER', 'SETSLOT', slot, 'NODE', owner)
     await from.cli('CLUSTER', 'SETSLOT', slot, 'NODE', owner)
@@ -62,7 +62,7 @@ export async function settled(
 }
 
 /** A node's id in its cluster. */
-export async function idOf(node: RedisServer): Promise<string> {
+export async function readNodeId(node: RedisServer): Promise<string> {
   return String(await node.cli('CLUSTER', 'MYID'))
 }
 

@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Reply, Resp } from '../resp.js'
-import { loaderIn, unpacked } from './fetch.js'
+import { findLoader, unpacked } from './fetch.js'
 import { makeFolder } from './places.js'
 import { launch, onFreePort, type Program, type Running } from './process.js'
 import { controls, type Place } from './redis-controls.js'
@@ -68,7 +68,7 @@ export interface NodeOptions {
 /** Starts one. */
 export async function startNode(options: NodeOptions): Promise<RedisServer> {
   const { flavour, role, ready } = options
-  const program = await programOf(options)
+  const program = await findProgram(options)
   return onFreePort(async (port) => {
     const place = makePlace(flavour)
     const launchIt = async (args: readonly string[]): Promise<Running> => {
@@ -117,7 +117,7 @@ function makePlace(flavour: Flavour): Place {
 
 // Redis 7 runs on the machine's C library and only lacks two small ones. The others need their own C library, and thus
 // their own loader, which then is the program as far as the kernel knows; pid and signals are the server's.
-async function programOf({
+async function findProgram({
   flavour,
   preload,
 }: NodeOptions): Promise<Pick<Program, 'command' | 'args' | 'env'>> {
@@ -132,5 +132,5 @@ async function programOf({
     }
   }
   const preloads = shims ? ['--preload', shims] : []
-  return { command: loaderIn(libraries), args: [...preloads, '--library-path', libraries, binary], env: {} }
+  return { command: findLoader(libraries), args: [...preloads, '--library-path', libraries, binary], env: {} }
 }

@@ -115,7 +115,7 @@ async function startThree(options: EnsembleOptions): Promise<Ensemble> {
     Promise.all(
       servers
         .filter(({ running }) => running)
-        .map(async (server) => [server, await modeOf(server.port)] as const),
+        .map(async (server) => [server, await readMode(server.port)] as const),
     )
   return {
     servers,
@@ -150,7 +150,7 @@ async function startOne(
   }
   await fill()
   const securePort = options.tls === undefined ? undefined : await freePort()
-  const program = await programOf(options, { port, securePort, data, folder: folder.path, log, members })
+  const program = await findProgram(options, { port, securePort, data, folder: folder.path, log, members })
   let running: Running
   try {
     running = await launch(program)
@@ -201,7 +201,7 @@ interface Place {
   readonly members: readonly string[]
 }
 
-async function programOf(options: ZookeeperOptions, place: Place): Promise<Program> {
+async function findProgram(options: ZookeeperOptions, place: Place): Promise<Program> {
   const { port, securePort, data, folder, log, members } = place
   const config = join(folder, 'zoo.cfg')
   const lines = [
@@ -242,7 +242,7 @@ async function programOf(options: ZookeeperOptions, place: Place): Promise<Progr
     env: {},
     folder,
     log,
-    ready: async () => (await modeOf(port)) !== '',
+    ready: async () => (await readMode(port)) !== '',
     readyWithin: 120_000,
   }
 }
@@ -258,7 +258,7 @@ function overTls(port: number, pem = ''): readonly string[] {
 }
 
 /** `standalone`, `leader`, `follower`; empty while it does not serve. */
-async function modeOf(port: number): Promise<string> {
+async function readMode(port: number): Promise<string> {
   // Not for long: one that was stopped is asked, too.
   const answer = await fourLetters(port, 'srvr', 2_000).catch(() => '')
   return /^Mode: (\w+)/m.exec(answer)?.[1] ?? ''
@@ -267,12 +267,12 @@ async function modeOf(port: number): Promise<string> {
 function fourLetters(port: number, word: string, within = 30_000): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, host)
-    let said = ''
+    let output = ''
     socket.setTimeout(within, () => socket.destroy(new Error(`no answer to ${word} from port ${port}`)))
     socket.setEncoding('utf8').on('data', (text: string) => {
-      said += text
+      output += text
     })
-    socket.on('error', reject).on('close', () => resolve(said))
+    socket.on('error', reject).on('close', () => resolve(output))
     socket.write(word)
   })
 }

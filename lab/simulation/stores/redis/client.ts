@@ -37,10 +37,10 @@ export class SimulatedIoredis extends EventEmitter {
     this.#process = process
     this.#network = network
     this.#wire = network.connect(process, {
-      heard: (said) => this.#heard(said),
+      heard: (message) => this.#onMessage(message),
       noticed: (up) => {
         this.status = up ? 'ready' : 'reconnecting'
-        if (up) for (const { command } of this.#pending.values()) this.#wire.say(command)
+        if (up) for (const { command } of this.#pending.values()) this.#wire.send(command)
         this.emit(up ? 'ready' : 'close')
       },
     })
@@ -85,18 +85,18 @@ export class SimulatedIoredis extends EventEmitter {
     return new Promise((resolve, reject) => {
       const command = { id: ++this.#last, name, args }
       this.#pending.set(command.id, { command, resolve, reject })
-      this.#wire.say(command)
+      this.#wire.send(command)
     })
   }
 
-  #heard(said: ServerMessage): void {
-    if ('channel' in said) {
-      this.emit('message', said.channel, said.text)
+  #onMessage(message: ServerMessage): void {
+    if ('channel' in message) {
+      this.emit('message', message.channel, message.text)
       return
     }
-    const pending = this.#pending.get(said.id)
-    this.#pending.delete(said.id)
-    if ('error' in said) pending?.reject(new Error(said.error))
-    else pending?.resolve(said.reply)
+    const pending = this.#pending.get(message.id)
+    this.#pending.delete(message.id)
+    if ('error' in message) pending?.reject(new Error(message.error))
+    else pending?.resolve(message.reply)
   }
 }

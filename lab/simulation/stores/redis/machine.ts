@@ -54,13 +54,13 @@ export async function startMachine(): Promise<Machine> {
       else api.lua_pushstring(address, arg)
     }
     const status = api.lua_pcallk(address, args.length, 1, 0, 0, null)
-    const said = api.lua_tolstring(address, -1, null)
+    const text = api.lua_tolstring(address, -1, null)
     api.lua_settop(address, -2)
-    if (status !== 0) throw new Error(`the simulated Redis: ${said}`)
-    return said
+    if (status !== 0) throw new Error(`the simulated Redis: ${text}`)
+    return text
   }
 
-  function hashOf(script: string): string {
+  function sha1(script: string): string {
     const known = hashes.get(script)
     if (known !== undefined) return known
     const hash = createHash('sha1').update(script).digest('hex')
@@ -76,12 +76,12 @@ export async function startMachine(): Promise<Machine> {
     call('begin', id)
     const split = (now: number) => [Math.floor(now / 1e6), Math.floor(now % 1e6)] as const
 
-    function shaOf(how: string, script: string): string {
+    function scriptHash(how: string, script: string): string {
       if (how === 'EVALSHA') {
         if (!known.has(script)) throw new Error('NOSCRIPT No matching script. Please use EVAL.')
         return names.get(script) ?? script
       }
-      const sha = hashOf(script)
+      const sha = sha1(script)
       known.add(sha)
       if (instead.length === 0) {
         if (!compiled.has(sha)) call('compile', sha, script)
@@ -99,7 +99,7 @@ export async function startMachine(): Promise<Machine> {
     return {
       listeners: (channel, count) => void call('listeners', id, channel, count),
       run(how, script, keys, args, now) {
-        const sha = shaOf(how, script)
+        const sha = scriptHash(how, script)
         const [sec, usec] = split(now)
         let text = ''
         for (const key of keys) text += `${key}\x01`

@@ -46,7 +46,7 @@ function makeStore(
 ): SimulatedStore {
   const server = machine.server(mistake?.instead)
   const channels = new Map<string, Set<Remote<ServerMessage>>>()
-  const network = makeNetwork<Command, ServerMessage>(world, { heard, left })
+  const network = makeNetwork<Command, ServerMessage>(world, { onMessage: heard, left })
   const drivers: { close(): void }[] = []
   let run = newRun()
   let startedAt = Number.NEGATIVE_INFINITY
@@ -66,9 +66,9 @@ function makeStore(
     // What was said to a server that has ended is not heard by the one after it.
     if (from.opened <= startedAt) return
     try {
-      from.say({ id, reply: carryOut(from, name, args) })
+      from.send({ id, reply: carryOut(from, name, args) })
     } catch (error) {
-      from.say({ id, error: (error as Error).message })
+      from.send({ id, error: (error as Error).message })
     }
   }
 
@@ -79,7 +79,7 @@ function makeStore(
       if (name === 'EVAL') server.tell(info())
       const { reply, published } = server.run(name, script, keys, rest.slice(keys.length), wall())
       for (const [channel, text] of published) {
-        for (const remote of channels.get(channel) ?? []) remote.say({ channel, text })
+        for (const remote of channels.get(channel) ?? []) remote.send({ channel, text })
       }
       return reply
     }

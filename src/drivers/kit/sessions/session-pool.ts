@@ -81,7 +81,7 @@ export class SessionPool {
    * Repeats `work` until it resolves with true, or the session is over and everything with it, or the driver closes. Resolves after
    * the first try, whether that succeeded or failed; further tries run in the background.
    */
-  retryUntilDone(work: () => Promise<boolean>, session: Session, pace: number): Promise<void> {
+  retryUntilDone(work: () => Promise<boolean>, session: Session, interval: number): Promise<void> {
     return new Promise((tried) => {
       const registerEvent = this.registerEvent()
       const retryUntilDone = async () => {
@@ -90,7 +90,7 @@ export class SessionPool {
           const over = await work().catch(() => false)
           tried()
           if (over || session.ended) break
-          await registerEvent.wait(Math.max(100, pace))
+          await registerEvent.wait(Math.max(100, interval))
         }
         this.unregister(registerEvent)
         tried()

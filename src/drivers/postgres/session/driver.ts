@@ -54,9 +54,9 @@ export function sessionDriver(database: Database, settings: Settings): DriverFac
         toLockStatus(name, await result(({ calls }) => calls.sessionInspect, [rowName(namespace, name)])),
       async list(prefix) {
         const rows = await result(({ calls }) => calls.sessionList, [rowName(namespace, prefix)])
-        const all = (rows as [string, unknown][]).flatMap(([row, standing]): LockStatus[] => {
+        const all = (rows as [string, unknown][]).flatMap(([row, status]): LockStatus[] => {
           const name = parseRowName(namespace, row)
-          return name === undefined ? [] : [toLockStatus(name, standing)]
+          return name === undefined ? [] : [toLockStatus(name, status)]
         })
         return all.filter(({ holders, waiters }) => holders.length + waiters.length > 0)
       },

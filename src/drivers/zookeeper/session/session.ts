@@ -145,7 +145,7 @@ export function createSession(
   let lastReply = Number.NEGATIVE_INFINITY
   const lag = reportLag(settings.tickTime)
   const reported = new ReportedMessages(lag)
-  let trouble: Error | undefined
+  let failure: Error | undefined
   let refused: ZookeeperError | undefined
   let requests = 0
   let events = 0
@@ -237,7 +237,7 @@ export function createSession(
     pace = heartbeatTiming(timeout, settings.tickTime)
     attempt = 0
     connected = true
-    trouble = undefined
+    failure = undefined
     for (const { scheme, credential } of settings.auth)
       wire?.send(header(xids.auth, ops.auth).int(0).text(scheme).bytes(Buffer.from(credential)).frame())
     reported.clear()
@@ -277,7 +277,7 @@ export function createSession(
     stopCheck?.()
     stopHeartbeat?.()
     lastHeartbeat = Number.NEGATIVE_INFINITY
-    trouble = error
+    failure = error
     const was = connected
     connected = false
     if (was) {
@@ -365,7 +365,7 @@ export function createSession(
   }
 
   function notConnected(): ZookeeperError {
-    const why = trouble ?? new Error('not connected yet')
+    const why = failure ?? new Error('not connected yet')
     return refused ?? new ZookeeperError(codes.connectionLoss, why.message, { cause: why })
   }
 
@@ -469,7 +469,7 @@ export function createSession(
       return maxLeaseTtl(timeout, settings.tickTime)
     },
     get failure() {
-      return trouble
+      return failure
     },
     get requests() {
       return requests
