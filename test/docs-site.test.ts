@@ -67,7 +67,7 @@ test('code is not part of what is translated, sentences are', () => {
   assert.equal(translatedText('# 甲\n'), undefined)
 })
 
-test('a page that lacks a heading or whose code differs is told', () => {
+test('a page that lacks a heading or whose code differs is reported', () => {
   const page = '# A\n\n## B\n\n```ts\nf(1) // one\n```\n'
   assert.deepEqual(differences(page, '# 甲\n\n## 乙\n\n```ts\n// 一\nf(1)\n```\n'), [])
   assert.deepEqual(differences(page, '# 甲\n\n### 乙\n\n```ts\nf(1)\n```\n'), [

@@ -16,7 +16,7 @@ test('every TypeScript fence of README and docs compiles', () => {
   assert.equal(compile(fences), '')
 })
 
-test('a fence that does not compile is told by its page and line', () => {
+test('a fence that does not compile is reported by its page and line', () => {
   const page = "# Page\n\n```ts\nimport { createLocks } from 'holdfast'\ncreateLocks(7)\n```\n"
   const errors = compile(new Map(sourcesOf('docs/page.md', page)))
   assert.match(errors, /^docs\/page\.md:5:13: .*Argument of type 'number'/)

@@ -8,7 +8,7 @@ import { notYet, type TestContext } from './test-context.js'
 const forEver = { wait: Number.POSITIVE_INFINITY }
 
 const kinds = {
-  'let all in together, and out together, round after round': async (context, a) => {
+  'admit all together, and let them leave together, round after round': async (context, a) => {
     const clients = [a, context.client(), context.client()]
     const name = context.name()
     const log: string[] = []
@@ -52,7 +52,7 @@ const kinds = {
     await Promise.all([again.leave(), (await late).leave()])
   },
 
-  'do not open for too few, and say how many were there': async (context, a) => {
+  'do not open for too few, and report how many were there': async (context, a) => {
     const [b, name] = [context.client(), context.name()]
     const alone = a.locks.barrier(name, 2)
     await context.connected(a, b)

@@ -20,7 +20,7 @@ const kinds = {
     assert.equal(await getCells(client).read(context.name(), never), undefined)
   },
 
-  'are replaced only by whoever saw the newest version': async (context, a) => {
+  'are replaced only by a client that has seen the newest version': async (context, a) => {
     const [b, key] = [context.client(), context.name()]
     assert.equal(await write(a, key, 5, 'no'), undefined, 'there is no version 5')
     const first = await create(a, key, 0, 'one')
@@ -78,7 +78,7 @@ const kinds = {
     await remove(a, key)
   },
 
-  'are gone when their time is over, and not before': async (context, a) => {
+  'expire when their ttl is over, and not before': async (context, a) => {
     const [key, ms] = [context.name(), 400]
     const from = performance.now()
     await create(a, key, 0, 'brief', ms)
@@ -113,7 +113,7 @@ const kinds = {
     assert.deepEqual([holders.length, waiters.length], [0, 0])
   },
 
-  'wake whoever waits for a change: written, replaced, removed, run out': async (context, a) => {
+  'wake the watchers of a change: written, replaced, removed, expired': async (context, a) => {
     const [b, key] = [context.client(), context.name()]
     let version = 0
     const next = async (what: string, act: () => Promise<Cell | undefined>) => {
@@ -135,7 +135,7 @@ const kinds = {
     )
   },
 
-  'are waited for without asking all the time': async (context, a) => {
+  'are awaited without constant polling': async (context, a) => {
     const key = context.name()
     const cell = await create(a, key, 0, 'still')
     const controller = new AbortController()
@@ -156,7 +156,7 @@ const kinds = {
     await remove(a, key)
   },
 
-  'stop waiting when they are told to': async (context, a) => {
+  'stop waiting when their signal aborts': async (context, a) => {
     const key = context.name()
     const controller = new AbortController()
     const { signal } = controller

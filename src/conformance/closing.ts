@@ -21,7 +21,7 @@ export function closing(it: It, { make, traits, childClient }: Fixture): void {
     await (await context.settlesInTime('the waiter', next)).release()
   })
 
-  it('rejects who waits and leaves no place in line', async (context) => {
+  it('rejects waiters and leaves no queue entry', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const name = context.name()
     const lease = await b.locks.mutex(name).acquire()
@@ -40,7 +40,7 @@ export function closing(it: It, { make, traits, childClient }: Fixture): void {
     await lease.release()
   })
 
-  it('waits for a release on its way, whoever asks for the lock in that moment', async (context) => {
+  it('waits for a release in flight, even if the lock is requested at that moment', async (context) => {
     const b = context.client()
     await context.connected(b)
     for (let round = 0; round < 8; round++) {
@@ -57,7 +57,7 @@ export function closing(it: It, { make, traits, childClient }: Fixture): void {
     }
   })
 
-  it('repeats a release that the store did not answer, so that nobody waits for the ttl', async (context) => {
+  it('retries a release that the store did not answer, so that no waiter has to wait for the ttl', async (context) => {
     const [a, b] = [context.client(), context.client()]
     await context.connected(a, b)
     const name = context.name()
@@ -107,7 +107,7 @@ export function closing(it: It, { make, traits, childClient }: Fixture): void {
     await context.settlesInTime('the end', closing, maxClose)
   })
 
-  it('refuses whatever is asked afterwards, and may be repeated', async (context) => {
+  it('refuses every later call, and may be called again', async (context) => {
     const { locks } = context.client()
     const lock = locks.mutex(context.name())
     await lock.run(() => undefined)

@@ -103,7 +103,7 @@ export function deadlines(it: It, { traits }: Fixture): void {
     await second.release()
   })
 
-  it('are put off by `extend`', async (context) => {
+  it('are moved back by `extend`', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const name = context.name()
     const ttl = Math.max(context.ttl, 1_500)
@@ -192,7 +192,7 @@ export function deadlines(it: It, { traits }: Fixture): void {
 
   const { maxLockDelay = 0 } = traits
   if (maxLockDelay > 0) {
-    it('keep a lock from others for its `lockDelay` more when nobody gave it back', async (context) => {
+    it('keep a lock from others for its `lockDelay` more when it was not released', async (context) => {
       const [a, b] = [context.client(), context.client()]
       const name = context.name()
       const lockDelay = Math.min(context.ttl / 2, maxLockDelay)
@@ -207,7 +207,7 @@ export function deadlines(it: It, { traits }: Fixture): void {
       await second.release()
     })
 
-    it('are no reason to wait for the `lockDelay` of a lock that was given back, even when it was lost', async (context) => {
+    it('cause no `lockDelay` for a lock that was released, even when it was lost', async (context) => {
       const [a, b] = [context.client(), context.client()]
       const name = context.name()
       const lockDelay = Math.min(600_000, maxLockDelay)

@@ -28,7 +28,7 @@ async function createRing(
 }
 
 const kinds = {
-  'of two in one store are broken: one is told the ring, the other goes on': async (context, a) => {
+  'of two in one store are broken: one is rejected with the cycle, the other goes on': async (context, a) => {
     const results = await createRing(context, [a, context.client()])
     const broken = results.filter((one) => one.status === 'rejected')
     assert.equal(broken.length, 1, JSON.stringify(results))
@@ -50,7 +50,7 @@ const kinds = {
     }
   },
 
-  'of holds that came of acquire are broken, when the wait is told of them': async (context, a) => {
+  'of holds taken with acquire are broken, when the wait names them with `holding`': async (context, a) => {
     const b = context.client()
     const [x, y] = [context.name(), context.name()]
     const enter = async ({ locks }: Client, own: string, next: string, both: Promise<void>) => {
@@ -80,7 +80,7 @@ const kinds = {
     await lease.release()
   },
 
-  'of several locks and one that is asked for inside another are broken': async (context, a) => {
+  'of several locks and a nested one are broken': async (context, a) => {
     const b = context.client()
     const [x = '', y = ''] = [context.name(), context.name()].sort()
     let other: Promise<unknown> = Promise.resolve()
@@ -106,7 +106,7 @@ const kinds = {
     )
   },
 
-  'are not seen in a queue that merely is slow': async (context, a) => {
+  'are not reported in a queue that is merely slow': async (context, a) => {
     const [b, c] = [context.client(), context.client()]
     const [x, y, z] = [context.name(), context.name(), context.name()]
     const slow = a.locks.mutex(z).run(() => pause(1_500))
@@ -123,7 +123,7 @@ const kinds = {
 } satisfies Record<string, (context: TestContext, client: Client) => Promise<void>>
 
 export function deadlocks(it: It, { traits }: Fixture): void {
-  it('are foretold when locks are taken in two orders, even if nobody waits', async (context) => {
+  it('are predicted when locks are acquired in two orders, even if nobody waits', async (context) => {
     const { locks } = context.client()
     const [x, y] = [context.name('x'), context.name('y')]
     const told: unknown[] = []

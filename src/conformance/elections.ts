@@ -9,7 +9,7 @@ import { expiredWait, type TestContext } from './test-context.js'
 const patient = { wait: Number.POSITIVE_INFINITY }
 
 const kinds = {
-  'have one leader at a time, whom everybody sees': async (context, a) => {
+  'have one leader at a time, whom every client sees': async (context, a) => {
     const [b, c, name] = [context.client(), context.client(), context.name()]
     const [first, second] = [a.locks.election(name), b.locks.election(name)]
     assert.equal(await first.leader(), undefined)
@@ -75,7 +75,7 @@ const kinds = {
     await next.resign()
   },
 
-  'cannot be spoken for by a leader whose hold was taken away': async (context, a) => {
+  'cannot be changed by a leader whose lease was taken away': async (context, a) => {
     const [b, name] = [context.client(), context.name()]
     const { loseHold } = context.fixture.faults
     const term = await a.locks.election(name).campaign('one', { ttl: context.momentary })
@@ -88,7 +88,7 @@ const kinds = {
     await next.resign()
   },
 
-  'go to the candidate that the leader names, wherever it stands': async (context, a) => {
+  'go to the candidate that the leader names, whatever its position': async (context, a) => {
     const [b, c, name] = [context.client(), context.client(), context.name()]
     const term = await a.locks.election(name).campaign('a', { candidate: 'a' })
     assert.equal(await term.handOver('nobody'), false)
@@ -105,7 +105,7 @@ const kinds = {
     await (await impatient).resign()
   },
 
-  'go to the greatest priority among those who wait': async (context, a) => {
+  'go to the waiting candidate with the highest priority': async (context, a) => {
     const name = context.name()
     const term = await a.locks.election(name).campaign('first')
     const won: number[] = []
@@ -128,7 +128,7 @@ const kinds = {
     else assert.equal(won.length, 5)
   },
 
-  'are not won by who gave up': async (context, a) => {
+  'are not won by a candidate that gave up': async (context, a) => {
     const [b, name] = [context.client(), context.name()]
     const term = await a.locks.election(name).campaign('one')
     const other = b.locks.election(name)
@@ -153,7 +153,7 @@ export function elections(it: It, { traits, childClient }: Fixture): void {
   for (const [name, test] of Object.entries(kinds)) it(name, (context) => test(context, context.client()))
   if (!traits.shared || childClient === undefined) return
 
-  it('have nobody lead in the name of the dead', async (context) => {
+  it('never name a dead leader', async (context) => {
     const client = context.client()
     const name = context.name()
     const mine = client.locks.election(name)

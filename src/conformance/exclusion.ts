@@ -60,7 +60,7 @@ export function exclusion(it: It, { traits }: Fixture): void {
   })
 
   if (traits.modes.includes('shared')) {
-    it('has readers, writers and mutexes of one name stand in the same line', async (context) => {
+    it('puts readers, writers and mutexes of one name into the same queue', async (context) => {
       const [a, b] = [context.client(), context.client()]
       const name = context.name()
       const lease = await a.locks.mutex(name).acquire()

@@ -11,7 +11,7 @@ import type { It } from './suite.js'
 import type { TestContext } from './test-context.js'
 
 const revoking = {
-  'is asked of the holder first, who may give way in time': async (context, a) => {
+  'asks the holder first, which may release in time': async (context, a) => {
     const [b, c, name] = [context.client(), context.client(), context.name()]
     assert.equal(await b.locks.revoke(name), 'free')
     const lease = await a.locks.mutex(name).acquire()
@@ -38,7 +38,7 @@ const revoking = {
     await context.assertFree(c, name)
   },
 
-  'is done by force when the grace is over': async (context, a) => {
+  'forces the release when the grace is over': async (context, a) => {
     const [b, name] = [context.client(), context.name()]
     const lease = await a.locks.mutex(name).acquire()
     const asked: number[] = []
@@ -68,7 +68,7 @@ const revoking = {
     await context.assertFree(b, name)
   },
 
-  'is not meant for whoever comes after': async (context, a) => {
+  'does not concern later holders': async (context, a) => {
     const [b, c, name] = [context.client(), context.client(), context.name()]
     const lease = await a.locks.mutex(name).acquire()
     const next = b.locks.mutex(name).acquire()
@@ -115,7 +115,7 @@ const handing = {
     await assert.rejects(c.locks.adopt(ticket), { code: 'LEASE_LOST' })
   },
 
-  'keeps a token that was passed on inside the first process, and later ones are greater': async (
+  'keeps a token that was handed over inside the first process, and later ones are greater': async (
     context,
     a,
   ) => {
@@ -135,7 +135,7 @@ const handing = {
     for (const [i, token] of tokens.entries()) assert.ok(token > (tokens[i - 1] ?? 0), `${tokens}`)
   },
 
-  'does not work when it comes too late': async (context, a) => {
+  'fails when it comes too late': async (context, a) => {
     const [b, name] = [context.client(), context.name()]
     // A renewal attempt may take a sixth of that, even on a busy machine.
     const ttl = Math.max(context.ttl, 2_000)

@@ -41,7 +41,7 @@ export function repeats(it: It, _fixture: Fixture): void {
     await (await c.locks.mutex(name).acquire({ wait: within })).release()
   })
 
-  it('do not put a repeated claim in line behind itself', async (context) => {
+  it('do not queue a repeated claim behind itself', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const name = context.name()
     const holder = await take(context, b, createClaim(b, name))

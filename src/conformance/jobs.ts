@@ -35,10 +35,7 @@ const kinds = {
     assert.deepEqual(await a.locks.job(name).run(() => 'again'), { ran: true, result: 'again' })
   },
 
-  'are not run again by anybody within minHold of their beginning, also when they fail': async (
-    context,
-    a,
-  ) => {
+  'are not run again by any host within minHold of their start, also when they fail': async (context, a) => {
     const [b, name, minHold] = [context.client(), context.name(), 600]
     await context.connected(a, b)
     // Taken before the request: by this clock no store, and no process, counts from an earlier time.

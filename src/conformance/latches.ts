@@ -34,7 +34,7 @@ async function parked(
 }
 
 const kinds = {
-  'open for everybody when they have been counted down': async (context, a) => {
+  'open for all waiters once counted down': async (context, a) => {
     const [b, c, name] = [context.client(), context.client(), context.name()]
     const latch = a.locks.latch(name)
     const early = c.locks.latch(name).wait({ wait: Number.POSITIVE_INFINITY })
@@ -53,11 +53,7 @@ const kinds = {
       true,
       true,
     ])
-    assert.equal(
-      await context.client().locks.latch(name).wait(),
-      true,
-      'it stays open for those who come late',
-    )
+    assert.equal(await context.client().locks.latch(name).wait(), true, 'it stays open for late waiters')
     assert.equal(await b.locks.latch(name).setCount(1), true, 'it can be closed again')
     assert.equal(await latch.count(), 1)
     assert.equal(await latch.countDown(), 0)
@@ -75,7 +71,7 @@ const kinds = {
     assert.equal(await a.locks.latch(name).countDown(), 0)
   },
 
-  'reject whoever waits for one that is deleted, in any process': async (context, a) => {
+  'reject the waiters of a deleted latch, in any process': async (context, a) => {
     const [b, name] = [context.client(), context.name()]
     const [mine, theirs] = [a.locks.latch(name), b.locks.latch(name)]
     assert.equal(await mine.delete(), false, 'there is none')
@@ -92,7 +88,7 @@ const kinds = {
     assert.equal(await mine.delete(), false)
   },
 
-  'tell whoever waits what became of the one it waited for, also when it is closed again at once': async (
+  'resolve waiters with the outcome of their own closing, even if the latch is closed again at once': async (
     context,
     a,
   ) => {
@@ -125,7 +121,7 @@ const kinds = {
 } satisfies Record<string, (context: TestContext, client: Client) => Promise<void>>
 
 const joined = {
-  'that are deleted leave their leases to those who joined': async (context, a) => {
+  'that are deleted leave members their leases': async (context, a) => {
     const [b, name] = [context.client(), context.name()]
     const latch = a.locks.latch(name)
     await latch.setCount(1)
@@ -137,7 +133,7 @@ const joined = {
     assert.equal(await latch.count(), 0)
   },
 
-  'are held closed by those who joined, until they leave': async (context, a) => {
+  'are held closed by their members, until they leave': async (context, a) => {
     const [b, name] = [context.client(), context.name()]
     await a.locks.latch(name).setCount(1, { keep: 20_000 })
     const work = await b.locks.latch(name).join()
@@ -150,7 +146,7 @@ const joined = {
     await assert.rejects(b.locks.latch(name).join(), /is not closed/)
   },
 
-  'stay closed when somebody joins before the last one leaves, between two requests of whoever looks': async (
+  'stay closed when a member joins before the last one leaves, between two polls of a waiter': async (
     context,
     a,
   ) => {
@@ -174,7 +170,7 @@ const joined = {
     assert.equal(await mine.wait({ wait: 0 }), true)
   },
 
-  'do not count those who joined and are cut off for ever': async (context, a) => {
+  'do not count members that are cut off for ever': async (context, a) => {
     const [b, name] = [context.client(), context.name()]
     await a.locks.latch(name).setCount(1, { keep: 20_000 })
     const work = await b.locks.latch(name).join({ ttl: context.ttl })
@@ -184,7 +180,7 @@ const joined = {
     assert.equal(work.isHeld, false, 'it opened while somebody who joined was at work')
   },
 
-  'are kept no longer than open ones, although those who joined were cut off': async (context, a) => {
+  'are kept no longer than open ones, although their members were cut off': async (context, a) => {
     const b = context.client()
     await context.connected(b)
     const forgotten = async (name: string) =>

@@ -5,7 +5,7 @@ import type { It } from './suite.js'
 import { expiredWait, pause } from './test-context.js'
 
 export function leaks(it: It, _fixture: Fixture): void {
-  it('do not come of a thousand acquisitions with one long-lived signal', async (context) => {
+  it('are not caused by a thousand acquisitions with one long-lived signal', async (context) => {
     const client = context.client()
     const lock = client.locks.mutex(context.name())
     const { signal } = new AbortController()
@@ -19,7 +19,7 @@ export function leaks(it: It, _fixture: Fixture): void {
     assert.equal(listeners(signal), 0)
   })
 
-  it('do not come of waits that end in any way', async (context) => {
+  it('are not caused by waits, however they end', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const name = context.name()
     const lock = a.locks.mutex(name)
@@ -40,7 +40,7 @@ export function leaks(it: It, _fixture: Fixture): void {
     await lease.release()
   })
 
-  it('do not come of failed renewals: none becomes an unhandled rejection', async (context) => {
+  it('are not caused by failed renewals: none becomes an unhandled rejection', async (context) => {
     const client = context.client()
     const unhandled: unknown[] = []
     const note = (reason: unknown) => void unhandled.push(reason)
@@ -61,7 +61,7 @@ export function leaks(it: It, _fixture: Fixture): void {
     assert.ok(leases.every((lease) => lease.signal.aborted))
   })
 
-  it('do not come of listeners: each is taken off again', async (context) => {
+  it('are not caused by listeners: each is removed again', async (context) => {
     const client = context.client()
     let calls = 0
     const stop = client.locks.on('granted', () => calls++)

@@ -30,7 +30,7 @@ export function localQueue(it: It, { traits }: Fixture): void {
     assert.equal(served, 1_000)
   })
 
-  it('take the place in line over from one that gives up', async (context) => {
+  it('take over the queue entry of a request that gives up', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const name = context.name()
     const lease = await b.locks.mutex(name).acquire()
@@ -44,7 +44,7 @@ export function localQueue(it: It, { traits }: Fixture): void {
     await (await context.settlesInTime('the second request', second)).release()
   })
 
-  it('are refused beyond maxPending before anything is sent, until one of those who wait has ended', async (context) => {
+  it('are refused beyond maxPending before anything is sent, until a waiting request has ended', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const name = context.name()
     const held = await b.locks.mutex(name).acquire()

@@ -7,7 +7,7 @@ import type { It } from './suite.js'
 import { block, pause, type TestContext } from './test-context.js'
 
 export function loss(it: It, fixture: Fixture): void {
-  it('is told to a holder that is cut off before anybody else can have the lock', async (context) => {
+  it('is reported to a holder that is cut off before another client can have the lock', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const name = context.name()
     const states: string[] = []
@@ -39,7 +39,7 @@ export function loss(it: It, fixture: Fixture): void {
     await second.release()
   })
 
-  it('does not come of a cut that is healed in time', async (context) => {
+  it('is not caused by a partition that heals in time', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const name = context.name()
     const ttl = Math.max(context.ttl * 4, 4_000)
@@ -125,7 +125,7 @@ export function loss(it: It, fixture: Fixture): void {
     await context.assertFree(b, name)
   })
 
-  it('by force comes by `signal` and event, with one cause, although nobody looks at the lease', async (context) => {
+  it('by a forced release is reported by `signal` and event, with one cause, even if the lease is not read', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const name = context.name()
     if (a.driver.forceRelease === undefined) return
@@ -165,7 +165,7 @@ export function loss(it: It, fixture: Fixture): void {
     assert.equal(await lease.release(), 'lost')
   })
 
-  it('is not made by looking: whoever listens hears of it in a tick of its own', async (context) => {
+  it('is not caused by reading: listeners are notified in a separate tick', async (context) => {
     const a = context.client()
     const lease = await a.locks.mutex(context.name()).acquire({ ttl: context.ttl, autoRenew: false })
     let events = 0

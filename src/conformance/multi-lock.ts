@@ -8,7 +8,7 @@ import type { TestContext } from './test-context.js'
 const all = ({ locks }: Client, names: readonly string[]) => locks.all(names.map((name) => locks.mutex(name)))
 
 const everywhere = {
-  'are taken and given back, each with a token of its own': async (context, a) => {
+  'are acquired and released together, each with a token of its own': async (context, a) => {
     const b = context.client()
     const names = [context.name(), context.name(), context.name()]
     const first = await all(a, names).acquire()
@@ -26,7 +26,7 @@ const everywhere = {
     }
   },
 
-  'are all there or none: a try that misses one has none': async (context, a) => {
+  'are all held or none: a try that misses one holds none': async (context, a) => {
     const b = context.client()
     const names = [context.name(), context.name(), context.name()]
     const [first = '', middle = '', last = ''] = names
@@ -56,7 +56,7 @@ const everywhere = {
     assert.equal(await lease.release(), 'released')
   },
 
-  'do not wait for each other in a ring when two sets cross': async (context, a) => {
+  'do not deadlock when two sets overlap': async (context, a) => {
     const clients = [a, context.client(), context.client()]
     await context.connected(...clients)
     const names = [context.name(), context.name(), context.name()]
@@ -103,7 +103,7 @@ const inOneStep = {
     assert.equal((await b.locks.inspect(first)).lastToken, lastToken, `${first} was held meanwhile`)
   },
 
-  'pass nobody who waits for one of them': async (context, a) => {
+  'overtake no waiter of any of them': async (context, a) => {
     const [b, c] = [context.client(), context.client()]
     const names = [context.name(), context.name()]
     const [first = ''] = names
@@ -142,7 +142,7 @@ const inOneStep = {
     await again[1]?.release()
   },
 
-  'have nothing once their time is over although the answer was lost': async (context, a) => {
+  'hold nothing once their time is over although the reply was lost': async (context, a) => {
     const b = context.client()
     await context.connected(a, b)
     const claims = [

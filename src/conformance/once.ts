@@ -6,7 +6,7 @@ import type { It } from './suite.js'
 import { expiredWait, pause, type TestContext } from './test-context.js'
 
 const kinds = {
-  'runs once for many who ask at the same time, and all get the result': async (context, a) => {
+  'runs once for many concurrent callers, and all get the result': async (context, a) => {
     const clients = [a, context.client(), context.client()]
     const key = context.name()
     let runs = 0
@@ -22,10 +22,10 @@ const kinds = {
       assert.deepEqual(result, { order: 7, at: ['x', null, 1.5] })
     assert.equal(runs, 1)
     assert.deepEqual(await context.client().locks.once(key, order), { order: 7, at: ['x', null, 1.5] })
-    assert.equal(runs, 1, 'it is kept for whoever asks later')
+    assert.equal(runs, 1, 'it is kept for later callers')
   },
 
-  'gives everybody the error, with its name, message and code': async (context, a) => {
+  'gives every caller the error, with its name, message and code': async (context, a) => {
     const [b, key] = [context.client(), context.name()]
     const refused = Object.assign(new RangeError('card declined'), { code: 'DECLINED' })
     let runs = 0
@@ -58,7 +58,7 @@ const kinds = {
     assert.ok(second > first, `token ${second} came after ${first}`)
   },
 
-  'is told when its result cannot be kept': async (context, a) => {
+  'is rejected when its result cannot be stored': async (context, a) => {
     const key = context.name()
     await assert.rejects(
       a.locks.once(key, () => 'x'.repeat(70_000)),
@@ -103,7 +103,7 @@ const kinds = {
     assert.equal(await context.client().locks.once(key, () => 'never'), 'right')
   },
 
-  'ends the wait for somebody else when it is time': async (context, a) => {
+  'ends the wait for another caller in time': async (context, a) => {
     const [b, key] = [context.client(), context.name()]
     let end: (() => void) | undefined
     const first = a.locks.once(

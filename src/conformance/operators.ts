@@ -4,7 +4,7 @@ import type { It } from './suite.js'
 import { pause } from './test-context.js'
 
 export function operators(it: It, _fixture: Fixture): void {
-  it('tell who holds and who waits, in order, with notes', async (context) => {
+  it('report holders and waiters, in order, with notes', async (context) => {
     const [a, b, c] = [context.client(), context.client(), context.client()]
     const name = context.name()
     const lease = await a.locks.mutex(name).acquire({ note: 'first', ttl: 30_000 })
@@ -49,7 +49,7 @@ export function operators(it: It, _fixture: Fixture): void {
     )
   })
 
-  it('list what is held or waited for by the beginning of its name, or say that it cannot be', async (context) => {
+  it('list held and awaited names by prefix, or report that the driver cannot', async (context) => {
     const client = context.client()
     const prefix = context.name('list')
     const names = [`${prefix}:a`, `${prefix}:b\u2028/%.`, `${prefix}`]
@@ -69,7 +69,7 @@ export function operators(it: It, _fixture: Fixture): void {
     await context.until('nothing to be listed', async () => (await client.locks.list(prefix)).length === 0)
   })
 
-  it('take a lock from its holder by force, who is told, or say that it cannot be', async (context) => {
+  it('force a release and notify the holder, or report that the driver cannot', async (context) => {
     const [a, b, c] = [context.client(), context.client(), context.client()]
     const name = context.name()
     if (a.driver.forceRelease === undefined)

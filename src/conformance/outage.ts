@@ -9,7 +9,7 @@ export function outage(it: It, fixture: Fixture): void {
   const { faults, traits } = fixture
   outageOfHolders(it, fixture)
 
-  it('of one client ends its wait with an error, in time, and leaves no place in line', async (context) => {
+  it('of one client ends its wait with an error, in time, and leaves no queue entry', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const name = context.name()
     await a.locks.mutex(context.name()).run(() => undefined)
@@ -73,7 +73,7 @@ export function outage(it: It, fixture: Fixture): void {
     await context.until('the loss', () => !lease.isHeld, 2 * context.ttl)
   })
 
-  it('of all that begins during a wait is an outage at its end, not a lock that somebody holds', async (context) => {
+  it('of all that begins during a wait is reported as an outage at its end, not as a held lock', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const name = context.name()
     const why: string[] = []
@@ -97,7 +97,7 @@ export function outage(it: It, fixture: Fixture): void {
     assert.deepEqual(why, ['failed', 'failed'])
   })
 
-  it('of all is told as such by every verb, never as a lock that somebody holds', async (context) => {
+  it('of all is reported as such by every method, never as a held lock', async (context) => {
     const { locks } = context.client()
     const known = context.name()
     await locks.mutex(known).run(() => undefined)

@@ -157,7 +157,7 @@ export function permits(it: It, { traits, childClient }: Fixture): void {
     assert.equal(client.asked(), 0)
   })
 
-  it('are renewed like any other lease, and inspect tells who has how many', async (context) => {
+  it('are renewed like any other lease, and inspect reports how many each holder has', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const name = context.name()
     const of = { permits: 3 }

@@ -59,7 +59,7 @@ const kinds = {
     await again.release()
   },
 
-  'serve in the order of coming, so that a large request is not starved': async (context, a) => {
+  'serve in order of arrival, so that a large request is not starved': async (context, a) => {
     const [b, c, name] = [context.client(), context.client(), context.name()]
     const poolOf = ({ locks }: Client) => locks.pool(name, { permits: 2 })
     await context.connected(c)
@@ -86,7 +86,7 @@ const kinds = {
     assert.deepEqual(served, ['large', 'small'])
   },
 
-  'are closed for everybody: who waits is refused, who holds goes on, and closing ends when all is back':
+  'are closed for every client: waiters are refused, holders go on, and closing ends when all permits are returned':
     async (context, a) => {
       const [b, name] = [context.client(), context.name()]
       const [mine, theirs] = [a.locks.pool(name, { permits: 2 }), b.locks.pool(name, { permits: 2 })]
@@ -133,10 +133,7 @@ const kinds = {
     assert.equal(await pool.delete(), true)
   },
 
-  'are not drained while others were served and hold, since the one who is looked for': async (
-    context,
-    a,
-  ) => {
+  'are not drained while later holders remain': async (context, a) => {
     const [b, name] = [context.client(), context.name()]
     const [mine, theirs] = [a.locks.pool(name, { permits: 1 }), b.locks.pool(name, { permits: 1 })]
     const first = await theirs.acquire()
@@ -177,7 +174,7 @@ const kinds = {
     assert.equal(await mine.delete(), true, 'there is none')
   },
 
-  'give back the permits of whoever is cut off': async (context, a) => {
+  'recover the permits of a member that is cut off': async (context, a) => {
     const [b, name] = [context.client(), context.name()]
     await context.connected(a, b)
     const ttl = context.momentary
@@ -188,7 +185,7 @@ const kinds = {
     await next.release()
   },
 
-  'refuse those beyond maxPending, until one of those who wait has ended': async (context, a) => {
+  'refuse requests beyond maxPending, until a waiting one has ended': async (context, a) => {
     const name = context.name()
     const pool = a.locks.pool(name, { permits: 1, maxPending: 2, ...forEver })
     const tooMany = { code: 'TOO_MANY_WAITERS', lock: name, maxPending: 2 }
@@ -208,7 +205,7 @@ const kinds = {
     for (const next of [first, second]) await (await context.settlesInTime('its permit', next)).release()
   },
 
-  'refuse what makes no sense, and wait no longer than they are told': async (context, a) => {
+  'refuse invalid arguments, and wait no longer than `wait`': async (context, a) => {
     const [b, name] = [context.client(), context.name()]
     assert.throws(() => a.locks.pool(name, { permits: 0 }), /from 1 to 1000000, got 0/)
     const mine = a.locks.pool(name, { permits: 1 })

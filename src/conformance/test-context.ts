@@ -94,7 +94,7 @@ export class TestContext {
   async waiters(client: Client, name: string): Promise<number> {
     const seen = (await client.locks.inspect(name)).waiters.length
     if (this.fixture.traits.queue !== false) return seen
-    assert.equal(seen, 0, 'a store without a line named somebody who waits')
+    assert.equal(seen, 0, 'a store without a queue reported a waiter')
     const counts = [...this.#clients.map(({ waiting }) => waiting), ...this.#others]
     return counts.reduce((sum, count) => sum + count(name), 0)
   }

@@ -93,7 +93,7 @@ export function tokens(it: It, { traits }: Fixture): void {
     await lease.release()
   })
 
-  it('are told by `inspect`, also after the lock was released', async (context) => {
+  it('are reported by `inspect`, also after the lock was released', async (context) => {
     const client = context.client()
     const name = context.name()
     const lease = await client.locks.mutex(name).acquire()

@@ -29,7 +29,7 @@ export function untilFree(it: It, { traits }: Fixture): void {
     )
   })
 
-  it('comes after those who stood in line before', async (context) => {
+  it('comes after earlier waiters', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const name = context.name()
     const lease = await a.locks.mutex(name).acquire()

@@ -6,7 +6,7 @@ import type { It } from './suite.js'
 import { expiredWait, notYet, type TestContext } from './test-context.js'
 
 const kinds = {
-  'turns into writing with no other writer in between, however many try': async (context, a) => {
+  'upgrades with no other writer in between, however many try': async (context, a) => {
     const clients = [a, context.client(), context.client()]
     const name = context.name()
     let value = 0
@@ -57,7 +57,7 @@ const kinds = {
     await (await b.locks.upgradeable(name).write.acquire({ wait: context.timeout })).release()
   },
 
-  'is over with its lease: nothing turns what was released or lost into writing': async (context, a) => {
+  'ends with its lease: what was released or lost cannot be upgraded': async (context, a) => {
     const b = context.client()
     const [name, other] = [context.name(), context.name()]
     const released = await a.locks.upgradeable(name).upgradeable()

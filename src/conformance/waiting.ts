@@ -9,7 +9,7 @@ import type { It } from './suite.js'
 import { pause } from './test-context.js'
 
 export function waiting(it: It, fixture: Fixture): void {
-  it('hands the lock to who waits for it when the holder releases it', async (context) => {
+  it('hands the lock to a waiter when the holder releases it', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const name = context.name()
     const first = await a.locks.mutex(name).acquire()
@@ -100,7 +100,7 @@ export function waiting(it: It, fixture: Fixture): void {
       await second.release()
     })
 
-  it('makes one attempt with `wait: 0` and with `tryAcquire`, and does not stand in line', async (context) => {
+  it('makes one attempt with `wait: 0` and with `tryAcquire`, and does not enter the queue', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const name = context.name()
     await context.connected(b)
@@ -127,7 +127,7 @@ export function waiting(it: It, fixture: Fixture): void {
     await (await context.settlesInTime('the waiter to be granted', next)).release()
   })
 
-  it('serves everybody who waits', async (context) => {
+  it('serves every waiter', async (context) => {
     const name = context.name()
     const clients = Array.from({ length: 5 }, () => context.client())
     // The test measures how soon a client is served, not how soon it connects.
@@ -146,7 +146,7 @@ export function waiting(it: It, fixture: Fixture): void {
     await context.settlesInTime('five waiters to be served', Promise.all(serve))
   })
 
-  it('rejects with the reason of an abort and leaves no place in line', async (context) => {
+  it('rejects with the reason of an abort and leaves no queue entry', async (context) => {
     const [a, b, c] = [context.client(), context.client(), context.client()]
     const name = context.name()
     const lease = await a.locks.mutex(name).acquire()
@@ -159,7 +159,7 @@ export function waiting(it: It, fixture: Fixture): void {
     const reason = new Error('the user went away')
     stop.abort(reason)
     assert.equal(await context.settlesInTime('the abort to be heard', gone), reason)
-    await context.until('the place in line to be gone', async () => (await context.waiters(a, name)) === 0)
+    await context.until('the queue entry to be gone', async () => (await context.waiters(a, name)) === 0)
     const next = c.locks.mutex(name).acquire()
     await context.queued(a, name, 1)
     await lease.release()

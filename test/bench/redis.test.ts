@@ -22,7 +22,7 @@ test('commands of clients are counted apart from those of scripts', async () => 
   await counter.stop()
 })
 
-test('the bare floor excludes and gives back, with either client', async () => {
+test('the bare floor excludes and releases, with either client', async () => {
   for (const kind of ['ioredis', 'node-redis'] as const) {
     const floor = await bare(kind).make([server.port])
     const taken = await floor.take('bare')

@@ -63,7 +63,7 @@ test('without a terminal and without flags it names the flags that are missing',
   assert.match(some.stderr, /needs --double <harmless\|costly\|never>, --waiters <n>$/m)
 })
 
-test('a flag that makes no sense is told before anything is missed', async () => {
+test('a flag that makes no sense is reported before anything is missed', async () => {
   const { code, stderr } = await b.cli('advise', '--machines', 'a few')
   assert.equal(code, 64)
   assert.match(stderr, /--machines must be one or many, got 'a few'/)

@@ -203,7 +203,7 @@ test('who gives a URL needs no file, whatever stands in it', async () => {
   assert.equal((await run('ls')).code, 64)
 })
 
-test('a wrong key in package.json is told with its place', async () => {
+test('a wrong key in package.json is reported with its place', async () => {
   const { run } = project({ 'package.json': { holdfast: { defualt: 'x' } } })
   assert.match(
     (await run('ls')).stderr,

@@ -147,7 +147,7 @@ test('who is ended while it waits for the lock leaves nothing, and the script go
   await close()
 })
 
-test('a token that nobody could read is no hold: the lock is given back', async () => {
+test('a token that nobody could read is no hold: the lock is released', async () => {
   const { running } = leading(
     'holdfast hold unread --for $$ >/dev/full && exit 9\necho "$?" >&2\nsleep 0.5\nholdfast run unread --wait 5s -- true',
   )
@@ -219,7 +219,7 @@ test('a store that cannot be reached is reported, and the script goes on', async
   assert.match(stderr, /ECONNREFUSED/)
 })
 
-test('on a server: held, shown with its note, given back, and the script is ended when the server goes', async () => {
+test('on a server: held, shown with its note, released, and the script is ended when the server goes', async () => {
   const server = await startRedis()
   after(() => server.stop())
   const store = `redis://127.0.0.1:${server.port}`

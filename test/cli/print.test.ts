@@ -40,7 +40,7 @@ test('a table is aligned, has no frame, and leaves out empty columns', async () 
   assert.equal(text, 'NAME    TOKEN\na       1\nlonger  22')
 })
 
-test('a holder is told in words', () => {
+test('a holder is described in words', () => {
   const cells = holderCells({
     attempt: 'x',
     mode: { kind: 'permits', take: 2, of: 5 },

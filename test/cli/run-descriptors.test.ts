@@ -95,7 +95,7 @@ test('on a terminal, too, where the command is a job', async () => {
   }
 })
 
-test("Node's own descriptors are told from the caller's by their kinds", () => {
+test("Node's own descriptors are distinguished from the caller's by their kinds", () => {
   const open = new Map([
     [0, '/dev/null'],
     [2, 'pipe:[1]'],

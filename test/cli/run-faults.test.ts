@@ -176,7 +176,7 @@ test('the front stands still: the command goes on, and keeps the lock', async ()
   assertNeverTwo(history(), 2)
 })
 
-test('the front stands still as it is granted the lock: the lock is given back, and the run ends', async () => {
+test('the front stands still as it is granted the lock: the lock is released, and the run ends', async () => {
   const name = 'front-stopped-early'
   const { enter, history } = scene(name)
   const { driver } = await target(url).connect()
@@ -226,7 +226,7 @@ test('front and keeper are both killed: the command does not live on', async () 
   )
 })
 
-test('an operator takes the lock: the command is killed and the loss is told', async () => {
+test('an operator takes the lock: the command is killed and the loss is reported', async () => {
   const { enter, entered } = scene('taken')
   const first = enter([], 60_000, 'stubborn')
   await entered(1)

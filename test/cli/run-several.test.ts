@@ -98,7 +98,7 @@ function onStore(open: () => Promise<Store>): void {
     assert.equal(readFileSync(file('order'), 'utf8'), 'in\nout\n'.repeat(4))
   })
 
-  test('the loss of one ends the command, and the others are given back', async () => {
+  test('the loss of one ends the command, and the others are released', async () => {
     const run = scene.start('run', 'loss a', 'loss b', ...sh(`echo > ${file('loss')}; exec sleep 60`))
     await until(() => existsSync(file('loss')), { within: 60_000 })
     assert.equal(await locks.forceRelease('loss a'), 1)

@@ -25,7 +25,7 @@ test('the command gets the name and the token, and its exit code is returned', a
   assert.equal(stderr, '')
 })
 
-test('a store that is not there is told of with its reason, while it is waited for and after', async () => {
+test('a store that is not there is reported with its reason, while it is waited for and after', async () => {
   const { code, stderr } = await cli(
     'run',
     'x',
@@ -119,7 +119,7 @@ test('--no-wait ends with the conflict code, says who holds it with what note, a
   assert.equal((await holder.ended).code, 143)
 })
 
-test('off a terminal a wait is told once, after a second', async () => {
+test('off a terminal a wait is reported once, after a second', async () => {
   const holder = start('run', 'told', ...sh('exec sleep 60'))
   await until(async () => (await cli('inspect', 'told', '--json')).stdout.includes('attempt'))
   const waiter = start('run', 'told', '--wait', 'forever', ...sh('true'))
@@ -201,7 +201,7 @@ test('--max-hold ends a stubborn command with TERM, then KILL, and says so', asy
   assert.match(stderr, /^holdfast: stopping the command with SIGTERM: it ran longer than 300ms\n$/)
 })
 
-test('a command that leaves something in the background is told of', async () => {
+test('a command that leaves something in the background is reported', async () => {
   const { code, stderr } = await cli('run', 'bg', ...sh('sleep 600 >/dev/null 2>&1 & exit 0'))
   assert.equal(code, 0)
   const told = /the command left processes running \(group (\d+)\); they do not hold the lock/.exec(stderr)

@@ -82,7 +82,7 @@ test('release asks nobody where there is nobody to ask', async () => {
   assert.equal(JSON.parse((await cli('inspect', 'pool', '--json')).stdout).holders.length, 1)
 })
 
-test('release --yes takes the lock, and the next in line gets it', async () => {
+test('release --yes takes the lock, and the next waiter gets it', async () => {
   const [holder, , , next] = held
   const { code, stdout } = await cli('release', 'account:42', '--yes', '--json')
   assert.equal(code, 0)

@@ -18,7 +18,7 @@ before(async () => {
 const heldBy = async (name: string) =>
   JSON.parse((await cli('inspect', name, '--json')).stdout).holders.length as number
 
-test('while it waits, one line says who holds the lock, since when, with what note, and the place in line', async () => {
+test('while it waits, one line says who holds the lock, since when, with what note, and the position in the queue', async () => {
   const holder = start('run', 'import', '--note', 'nightly', '--', 'sleep', '60')
   await until(() => heldBy('import'))
   term.type('holdfast run import --wait forever -- echo "it is"" mine"\n')

@@ -174,7 +174,7 @@ test('a lock is extended and released through another instance, as in the packag
   await Promise.all([redlock.quit(), other.quit()])
 })
 
-test('unreachable servers are told from a lock that is taken', async () => {
+test('unreachable servers are distinguished from a lock that is taken', async () => {
   const client = new Redis(1, { retryStrategy: null, lazyConnect: true })
   client.on('error', () => undefined)
   const redlock = new Redlock([client], { retryCount: 1, retryDelay: 100 })

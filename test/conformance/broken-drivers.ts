@@ -98,7 +98,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
     breaks: cellsChanged((cells) => ({
       changed: (key, _, signal) => cells.changed(`${key} nothing`, 0, signal),
     })),
-    seenBy: [['cells', 'wake whoever waits for a change', /in vain|timeout/]],
+    seenBy: [['cells', 'wake the watchers of a change', /in vain|timeout/]],
   },
   {
     mistake: 'tokens that repeat',
@@ -156,7 +156,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
     }),
     seenBy: [
       ['losing a lease', 'is noticed within a renewal', /in vain: the loss/],
-      ['tools for operators', 'take a lock from its holder by force', /in vain: the old holder to be told/],
+      ['tools for operators', 'force a release and notify the holder', /in vain: the old holder to be told/],
     ],
   },
   {
@@ -180,7 +180,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
         'by an abort just before',
         /was not free within|gave no answer|nothing of .* to be left/,
       ],
-      ['waiting', 'rejects with the reason of an abort', /in vain: the place in line to be gone/],
+      ['waiting', 'rejects with the reason of an abort', /in vain: the queue entry to be gone/],
     ],
   },
   {

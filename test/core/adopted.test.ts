@@ -5,7 +5,7 @@ import { createLocks, type Locks } from '../../src/create-locks.js'
 import { memory } from '../../src/drivers/memory/index.js'
 import { leakCheck } from '../support/leaks.js'
 
-test('close() gives back a lease that was adopted while the idle queue of its name was dropped', async () => {
+test('close() releases a lease that was adopted while the idle queue of its name was dropped', async () => {
   const store = memory()
   const first = createLocks(store)
   let carriedOut = () => {}
@@ -45,7 +45,7 @@ test('close() gives back a lease that was adopted while the idle queue of its na
   await first.close()
 })
 
-test('a fresh hold that adopt() was granted instead is given back although the reply to its release is lost', async () => {
+test('a fresh hold that adopt() was granted instead is released although the reply to its release is lost', async () => {
   const store = memory()
   const first = createLocks(store)
   const lease = await first.mutex('ended').acquire({ ttl: 60_000 })

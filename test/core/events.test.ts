@@ -16,7 +16,7 @@ import { script } from '../support/scripted-driver.js'
 
 after(leakCheck)
 
-test('the life of a lease is told by events', async () => {
+test('the life of a lease is reported by events', async () => {
   const s = script()
   const seen: string[] = []
   for (const event of ['waiting', 'granted', 'renewed', 'released'] as const)

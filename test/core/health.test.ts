@@ -34,7 +34,7 @@ test('calls that come while a probe is under way send nothing, and end after the
   await s.locks.close()
 })
 
-test('a store in quarantine, one that refuses, and one that says busy are told apart', async () => {
+test('a store in quarantine, one that refuses, and one that says busy are distinguished', async () => {
   const s = script()
   const barred = s.locks.health()
   await settle()

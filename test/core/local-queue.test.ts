@@ -135,7 +135,7 @@ test('a place for one of several holders is not taken over: others may have been
   }
 })
 
-test('a head whose successor asks for something else leaves the line, and a grant that still comes is given back', async () => {
+test('a head whose successor asks for something else leaves the queue, and a grant that still comes is released', async () => {
   const s = script()
   const leaving = new AbortController()
   const first = s.locks.mutex('m').acquire({ signal: leaving.signal })
@@ -153,7 +153,7 @@ test('a head whose successor asks for something else leaves the line, and a gran
   await (await second).release()
 })
 
-test('an abort that comes together with the grant wins, and the grant is given back', async () => {
+test('an abort that comes together with the grant wins, and the grant is released', async () => {
   const s = script()
   const leaving = new AbortController()
   const acquiring = s.locks.mutex('m').acquire({ signal: leaving.signal })
@@ -357,7 +357,7 @@ test('a release that gets no answer is unknown, and is tried again until the lea
   assert.equal(s.clock.pending, 0)
 })
 
-test('close rejects who waits, gives back what is held, and refuses what comes after', async () => {
+test('close rejects waiters, releases what is held, and refuses what comes after', async () => {
   const s = script()
   const held = s.locks.mutex('a').acquire()
   await settle()

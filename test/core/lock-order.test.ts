@@ -3,7 +3,7 @@ import { after, test } from 'node:test'
 import { LockOrder } from '../../src/core/lock-order.js'
 import { leakCheck } from '../support/leaks.js'
 
-test('an order that contradicts another is told with both, once', () => {
+test('an order that contradicts another is reported with both, once', () => {
   const order = new LockOrder()
   assert.equal(order.note(['a'], 'b'), undefined)
   assert.equal(order.note(['a'], 'b'), undefined)
@@ -14,7 +14,7 @@ test('an order that contradicts another is told with both, once', () => {
   assert.equal(order.note(['b'], 'a'), undefined)
 })
 
-test('a contradiction over several steps is told with all of them', () => {
+test('a contradiction over several steps is reported with all of them', () => {
   const order = new LockOrder()
   order.note(['a'], 'b')
   order.note(['b'], 'c')
@@ -25,7 +25,7 @@ test('a contradiction over several steps is told with all of them', () => {
   ])
 })
 
-test('orders that fit together are never told of, however many', () => {
+test('orders that fit together are never reported, however many', () => {
   const order = new LockOrder()
   for (let i = 0; i < 200; i++)
     for (let j = i + 1; j < Math.min(i + 5, 200); j++) assert.equal(order.note([`${i}`], `${j}`), undefined)

@@ -85,7 +85,7 @@ test('what is held already, and is entered again, is no wait', async () => {
   await (await waits).release()
 })
 
-test('several locks give back what they have when one of them is refused', async () => {
+test('several locks release what they have when one of them is refused', async () => {
   await using locks = createLocks(memory())
   const held = await locks.mutex('b').acquire()
   const waits = locks.mutex('b').acquire()
@@ -109,7 +109,7 @@ test('a wait for several locks counts from its first request on, a single attemp
   await (await next).release()
 })
 
-test('whoever takes part in a barrier or a latch is not refused', async () => {
+test('a client that takes part in a barrier or a latch is not refused', async () => {
   await using locks = createLocks(memory(), { maxPending: 1 })
   const inside = await Promise.all([1, 2, 3].map(() => locks.barrier('b', 3).enter()))
   await Promise.all(inside.map((one) => one.leave()))
@@ -141,7 +141,7 @@ test('whoever has begun to write, or to read with the pen, is not refused half-w
   await upgradeable.release()
 })
 
-test('candidates of one process are bounded as those who wait for any lock', async () => {
+test('candidates of one process are bounded as waiters of any lock', async () => {
   await using locks = createLocks(memory(), { maxPending: 1 })
   const election = locks.election('e')
   const term = await election.campaign('a')

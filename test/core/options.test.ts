@@ -55,7 +55,7 @@ for (const [option, value, message] of bad) {
   })
 }
 
-test('options that are none, a function that is none and a driver that was not made are told at once', async () => {
+test('options that are none, a function that is none and a driver that was not made are reported at once', async () => {
   const s = script()
   const [lock, other] = [s.locks.mutex('m'), s.locks.mutex('n')]
   for (const asked of [lock, s.locks.all([lock, other])]) {
@@ -109,7 +109,7 @@ test('so it is for everything that is more than a lock', async () => {
   await locks.close()
 })
 
-test('tryAcquire takes no wait and no bound on those who wait', async () => {
+test('tryAcquire takes no wait and no bound on waiters', async () => {
   const s = script()
   await assert.rejects(s.locks.mutex('m').tryAcquire({ wait: 5 } as object), /tryAcquire makes one attempt/)
   await assert.rejects(s.locks.mutex('m').tryAcquire({ maxPending: 5 } as object), /takes no maxPending/)

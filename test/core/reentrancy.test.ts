@@ -169,7 +169,7 @@ test('permits may be added as long as the limit could be met, never beyond', asy
   await running
 })
 
-test('run gives back the result of a lease lost before the end only inside the error', async () => {
+test('run returns the result of a lease lost before the end only inside the error', async () => {
   const s = script()
   const running = s.locks.mutex('m').run(async () => {
     s.clock.stall(60_000)
@@ -191,7 +191,7 @@ test('run that fails releases and rethrows what the function threw', async () =>
   assert.equal(grant.releases, 1)
 })
 
-test('leases that a wait is told of count as if it stood inside their run', async () => {
+test('leases that a wait names in its options count as if it stood inside their run', async () => {
   const s = script()
   const acquiring = s.locks.mutex('m').acquire()
   await settle()

@@ -42,7 +42,7 @@ test('a store that said nothing within the wait is an outage, with reason, addre
   assert.match(error.message, /within 1000 ms \(ECONNREFUSED 10\.0\.0\.7:6379\)/)
 })
 
-test('a store that refuses for the whole wait is told by its own words', async () => {
+test('a store that refuses for the whole wait is reported by its own words', async () => {
   const s = script()
   const acquiring = s.locks
     .mutex('m')
@@ -68,7 +68,7 @@ test('an error of the system on a single attempt is an outage, too', async () =>
   assert.ok(error instanceof BackendError && error.code === 'UNAVAILABLE' && error.reason === 'ENOTFOUND')
 })
 
-test('whoever queues behind another of its process is told what that one was told, as of the end of its own wait', async () => {
+test('a request queued behind another of its process gets the error of that one, as of the end of its own wait', async () => {
   const s = script()
   const first = s.locks.mutex('m').acquire({ wait: 5_000 })
   first.catch(() => undefined)

@@ -117,7 +117,7 @@ test('close() does not repeat a release of what has run out meanwhile', async ()
   assert.equal(grant.releases, 1)
 })
 
-test('a grant that nobody waits for any more is given back as persistently', async () => {
+test('a grant that nobody waits for any more is released as persistently', async () => {
   const s = script()
   const abort = new AbortController()
   const gone = assert.rejects(s.locks.mutex('m').acquire({ ttl: 6_000, signal: abort.signal }), /gone/)

@@ -34,7 +34,7 @@ test('the deadline is counted from before the request left, however late the ans
   assert.equal(lease.isHeld, false)
 })
 
-test('an answer that leaves hardly any time and cannot be renewed is given back and asked for again', async () => {
+test('an answer that leaves hardly any time and cannot be renewed is released and asked for again', async () => {
   const s = script()
   const acquiring = s.locks.mutex('m').acquire({ ttl: 1_000 })
   await s.clock.advance(950)
@@ -91,7 +91,7 @@ test('renewals that fail at once are tried again until the deadline, without ham
   assert.ok(grant.renewals.length >= 3 && grant.renewals.length <= 20, `tried ${grant.renewals.length} times`)
 })
 
-test('one good renewal after failures makes it held again, and doubt is told once per episode', async () => {
+test('one good renewal after failures makes it held again, and doubt is reported once per episode', async () => {
   const { s, lease, grant } = await hold()
   let doubts = 0
   s.locks.on('doubtful', () => doubts++)
@@ -330,7 +330,7 @@ test('an answer to a renewal that waited for the machine to wake up is told to n
   assert.equal(lease.state, 'lost')
 })
 
-test('maxHold ends a healthy lease, which is given back only when the store would let go by itself', async () => {
+test('maxHold ends a healthy lease, which is released only when the store would let go by itself', async () => {
   const { s, lease, grant } = await hold({ ttl: 9_000, maxHold: 4_000 })
   await s.clock.advance(3_000)
   grant.renewals[0]!.ok()
@@ -419,7 +419,7 @@ test('a release frees the lock at once, whatever its lock-delay; so does one aft
   assert.equal(two.releases, 1)
 })
 
-test('a lock is passed on inside the process only to whoever asks for the same lock-delay', async () => {
+test('a lock is passed on inside the process only to requests with the same lock-delay', async () => {
   const s = script({ traits: { maxLockDelay: 60_000 } })
   const first = s.locks.mutex('m').acquire({ ttl: 9_000, lockDelay: 1_000 })
   await settle()

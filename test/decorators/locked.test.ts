@@ -99,7 +99,7 @@ test('runLocked tells the lease of the innermost call', async () => {
   })
 })
 
-test('bad options are told when the class is made', () => {
+test('bad options are reported when the class is made', () => {
   assert.throws(
     () => locked(locks, 'a', { whenHeld: 'later' as never }),
     /whenHeld must be 'wait' or 'skip', got "later"/,

@@ -162,7 +162,7 @@ test('a lease that is renewed several times at once, for longer than its session
   }
 })
 
-test('a lease whose move to another session was carried out and not answered is not lost, and can be given back', async (t) => {
+test('a lease whose move to another session was carried out and not answered is not lost, and can be released', async (t) => {
   const clock = fakeClock()
   const { driver, cable } = await cabled(t, server, { requestTimeout: 200 }, clock)
   const beside = await driver.acquire(claim('beside'), once())
@@ -256,7 +256,7 @@ test('a cell that is to be gone later is not gone with the session of a write th
   }
 })
 
-test('what was given up in a session that has ended since, and moved before, is given back', async (t) => {
+test('what was given up in a session that has ended since, and moved before, is released', async (t) => {
   const clock = fakeClock()
   const { driver, cable } = await cabled(t, server, { requestTimeout: 300 }, clock, [server.url])
   await (await driver.acquire(claim('warm'), once()))?.release()
@@ -424,7 +424,7 @@ test('a query that breaks is asked again, and one that hangs is made up for by t
   }
 })
 
-test('a server that starts again empty, with indexes that go back, is stood in line at anew', async (t) => {
+test('a server that starts again empty, with indexes that go back, is queued at again', async (t) => {
   await using other = await startConsul()
   const [a, b] = [driverOf(t, other.url), driverOf(t, other.url)]
   for (let i = 0; i < 30; i++) await other.ask('PUT', '/v1/kv/busy', String(i))
@@ -476,7 +476,7 @@ test('H59: the LockIndex begins anew with the key, the token does not', async (t
   assert.ok(tokens.every((token, i) => i === 0 || token > (tokens[i - 1] ?? 0)))
 })
 
-test('the lock-delay keeps a mutex taken after its holder is gone, and not after it was given back', async (t) => {
+test('the lock-delay keeps a mutex taken after its holder is gone, and not after it was released', async (t) => {
   const lockDelay = 4_000
   const [a, b] = [driverOf(t, server.url, { lockDelay }), locksOf(t, server.url).locks]
   const one = await a.acquire(claim('delayed'), once())

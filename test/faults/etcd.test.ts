@@ -167,7 +167,7 @@ test('a try that got no answer, and then found no other member, takes nothing wh
   await assert.rejects(driverOf(t, server.url).acquire(one, waiting()), /given up/)
 })
 
-test('what was given up under a lease that has ended since, and moved before, is given back', async (t) => {
+test('what was given up under a lease that has ended since, and moved before, is released', async (t) => {
   const clock = fakeClock()
   const { driver, cable } = await cabled(t, server, { requestTimeout: 300 }, clock, [server.url])
   await (await driver.acquire(claim('warm'), once()))?.release()

@@ -140,7 +140,7 @@ describe('a disk on which nothing more fits', () => {
     return String(run.stdout)
   }
 
-  test('is told, and no empty draft stays in the directory', async () => {
+  test('is reported, and no empty draft stays in the directory', async () => {
     const directory = freshDirectory()
     const code = `import { createLocks } from 'holdfast'; import { local } from 'holdfast/local'
       const locks = createLocks(local({ directory: ${JSON.stringify(directory)}, socket: 'file' }))

@@ -67,7 +67,7 @@ describe('found by the lab', { concurrency: false }, () => {
     }
   })
 
-  it('a waiter is told to wait once it stands in line, not before: what comes later may not go first', async (t) => {
+  it('a waiter is told to wait once it is queued, not before: what comes later may not go first', async (t) => {
     const cable = await startProxy({ port: server.port })
     const [holder, waiter] = [peer(t, server.port), peer(t, cable.port)]
     t.after(() => cable.stop())
@@ -86,7 +86,7 @@ describe('found by the lab', { concurrency: false }, () => {
     await (await next).release()
   })
 
-  it('a release is over when the place in line of who waited is gone: who tries then is not told that somebody waits', async (t) => {
+  it('a release is over when the queue entry of the waiter is gone: a try after that is not told that somebody waits', async (t) => {
     const cable = await startProxy({ port: server.port })
     const [holder, waiter] = [peer(t, server.port), peer(t, cable.port, { commandTimeout: 60_000 })]
     t.after(() => cable.stop())
@@ -105,7 +105,7 @@ describe('found by the lab', { concurrency: false }, () => {
     await third.release()
   })
 
-  it('a try for permits that leaves enough for all who stand in line is not refused, and they are not passed', async (t) => {
+  it('a try for permits that leaves enough for all waiters is not refused, and they are not passed', async (t) => {
     const [a, b] = [peer(t, server.port), peer(t, server.port)]
     const seats = (locks: typeof a) => locks.semaphore('seats', { permits: 4 })
     const first = await seats(a).acquire()
@@ -131,7 +131,7 @@ describe('found by the lab', { concurrency: false }, () => {
     assert.equal(await seats(b).tryAcquire(), undefined, 'not if it is free, either')
   })
 
-  it('a reader does not wait behind a reader that stands in line and says nothing', async (t) => {
+  it('a reader does not wait behind a queued reader that says nothing', async (t) => {
     const [a, b] = [peer(t, server.port), peer(t, server.port)]
     const reading = await a.readWrite('page').read.acquire()
     const now = `timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))`

@@ -48,7 +48,7 @@ describe('a row', { concurrency: false }, () => {
     await held.release()
   })
 
-  it('lets nobody pass who has been told to wait, also when another one takes the lock as its place in line is made', async (t) => {
+  it('lets nobody overtake a waiter that was told to wait, also when another one takes the lock as its queue entry is made', async (t) => {
     const [a, b, c, d] = [
       peer(t, server.port),
       peer(t, proxy.port),
@@ -332,7 +332,7 @@ describe('a row', { concurrency: false }, () => {
     await again.release()
   })
 
-  it('ends early when the clock of the server jumps ahead; its holder is told, and tokens grow', async (t) => {
+  it('ends early when the clock of the server jumps ahead; its holder is notified, and tokens grow', async (t) => {
     const [a, b] = [peer(t, server.port), peer(t, server.port)]
     const lease = await a.mutex('ahead').acquire({ ttl: 3_000 })
     const { signal } = lease

@@ -120,7 +120,7 @@ describe('a backup that is older than the schema', () => {
 })
 
 describe('session', () => {
-  test('every hold ends with the server, is told at once, and the next token is greater', async (t) => {
+  test('every hold ends with the server, is reported at once, and the next token is greater', async (t) => {
     const one = () => createLocks(driverOn('pg', server.port, { strategy: 'session' }))
     const [a, b] = [one(), one()]
     t.after(async () => {

@@ -82,7 +82,7 @@ test('a single attempt is asked for once, though its channel comes up meanwhile,
   await (await waits).release()
 })
 
-test('what is granted to a wait that was given up so long ago that the server has forgotten it is given back', async (t) => {
+test('what is granted to a wait that was given up so long ago that the server has forgotten it is released', async (t) => {
   const holder = peer(t, server.port)
   const { client, asked, hold, rises, close } = heldBack(server.port)
   const locks = createLocks(postgres({ pool: client, commandTimeout: 30_000 }))
@@ -397,7 +397,7 @@ test('when the queue of notifications is full, the release goes through without'
   await (await next).release()
 })
 
-test('a clock set forward ends a lease early; its holder is told, tokens still grow', async (t) => {
+test('a clock set forward ends a lease early; its holder is notified, tokens still grow', async (t) => {
   const [a, b] = [peer(t, server.port), peer(t, server.port)]
   const lease = await a.locks.mutex('forward').acquire({ ttl: 3_000 })
   server.clockJump(3_600_000)

@@ -11,7 +11,7 @@ import { until } from '../support/until.js'
 const server = await startRedis()
 after(() => server.stop())
 
-test('D1: a holder that is cut off knows before anybody else has the lock, and is told', async (t) => {
+test('D1: a holder that is cut off knows before anybody else has the lock, and is notified', async (t) => {
   const proxy = await startProxy({ port: server.port })
   t.after(() => proxy.stop())
   const [a, b] = [peer(t, proxy.port), peer(t, server.port)]

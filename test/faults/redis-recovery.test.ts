@@ -54,7 +54,7 @@ function endOf(lease: Lease): number {
   return performance.now() + lease.remaining()
 }
 
-test('H15: a clock set forward ends a lease early: the holder is told, and the next token is greater', async (t) => {
+test('H15: a clock set forward ends a lease early: the holder is notified, and the next token is greater', async (t) => {
   const server = await own(t, { preload: ['clock'] })
   const long = { maxTtl: 30_000 }
   const [a, b] = [await settled(t, server.port, long), await settled(t, server.port, long)]
@@ -215,7 +215,7 @@ test('H16, off: nothing is asked and nothing is waited for', async (t) => {
   assert.equal(await a.client.exists('hf:boot'), 0)
 })
 
-test('H16: those who stood in line when the server died stand in it again, and are served', async (t) => {
+test('H16: waiters of a server that died are queued again, and are served', async (t) => {
   const server = await own(t)
   const long = { maxTtl: 3_000 }
   const [a, b, c] = [
@@ -353,7 +353,7 @@ test('H18: a promotion that lost the grant: nothing is granted until it has run 
   await second.release()
 })
 
-test('H18: with replicas: 1 a grant that no replica has does not count, and is given back', async (t) => {
+test('H18: with replicas: 1 a grant that no replica has does not count, and is released', async (t) => {
   const setup = await startSentinel({ downAfter: 60_000 })
   t.after(() => setup.stop())
   const master = setup.master()
@@ -453,7 +453,7 @@ test('H22: FLUSHALL under processes that know the server: nothing is granted unt
   await second.release()
 })
 
-test('H22: the holder of a flushed lock is told at its next renewal', async (t) => {
+test('H22: the holder of a flushed lock is notified at its next renewal', async (t) => {
   const server = await own(t)
   const { locks } = await settled(t, server.port, { maxTtl: 6_000 })
   const lease = await locks.mutex('x').acquire({ ttl: 6_000 })

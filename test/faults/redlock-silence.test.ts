@@ -67,7 +67,7 @@ test('H30: each round counts for itself, not the first one asked', async (t) => 
   await second.release()
 })
 
-test('votes that come too late for the ttl are not handed out, and are given back', async (t) => {
+test('votes that come too late for the ttl are not handed out, and are released', async (t) => {
   const here = scene('expired:')
   const [a] = (await cabled(t, here, 1)) as [Cabled]
   await meet(here, a.driver)

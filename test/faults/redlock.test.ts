@@ -228,7 +228,7 @@ test('H38: a renewal by a minority leaves the old deadline standing', async (t) 
   assert.equal(grant.validUntil, before)
 })
 
-test('H39: a server that was cut off during the release is told afterwards', async (t) => {
+test('H39: a server that was cut off during the release is notified afterwards', async (t) => {
   const here = await group(3)
   const [, , third] = here.servers
   assert.ok(third)
@@ -249,7 +249,7 @@ test('H39: a server that was cut off during the release is told afterwards', asy
   })
 })
 
-test('a try that finds it taken takes no place in line', async (t) => {
+test('a try that finds it taken takes no queue entry', async (t) => {
   const here = await group(3)
   const [a, b] = [driverOf(t, here), driverOf(t, here)]
   const grant = await a.acquire(claim('busy', { ttl: 10_000 }), waiting())
@@ -260,7 +260,7 @@ test('a try that finds it taken takes no place in line', async (t) => {
   await grant.release()
 })
 
-test('H21: a server that may evict its votes is told, or has none', async (t) => {
+test('H21: a server that may evict its votes is reported, or has none', async (t) => {
   const here = await group(3)
   const [evicting] = here.servers
   await evicting?.cli('CONFIG', 'SET', 'maxmemory', '100mb', 'maxmemory-policy', 'allkeys-lru')

@@ -76,7 +76,7 @@ describe('a lost reply', () => {
       assert.deepEqual((await direct.inspect(name)).holders, [])
     }))
 
-  test('to the create of a waiter leaves it one place in line, where it was', () =>
+  test('to the create of a waiter leaves it one queue entry, where it was', () =>
     scene(async ({ cut, cable, direct, name }) => {
       const holder = await direct.mutex(name).acquire()
       cable.down.hold('lock-')
@@ -210,7 +210,7 @@ describe('permits', () => {
 })
 
 describe('a session that is cut off', () => {
-  test('finds a deletion it has missed, and keeps its place in line', () =>
+  test('finds a deletion it has missed, and keeps its position in the queue', () =>
     scene(async ({ cut, cable, direct, name }) => {
       const holder = await direct.mutex(name).acquire()
       const asked = cut.mutex(name).acquire()
@@ -236,7 +236,7 @@ describe('a session that is cut off', () => {
       await next.release()
     }))
 
-  test('and over stands in line anew, behind those who came since', () => {
+  test('and over is queued again, behind those who came since', () => {
     const work = async ({ cut, cable, direct, name }: Scene) => {
       const holder = await direct.mutex(name).acquire()
       const asked = cut.mutex(name).acquire()

@@ -49,7 +49,7 @@ describe('the guard in Consul', () => {
     await assert.rejects(broken, { rule: 'the newest token wins when all write at once' })
   })
 
-  test('an operation that Consul refuses undoes all of it and is told by its number', async () => {
+  test('an operation that Consul refuses undoes all of it and is reported by its number', async () => {
     const at = (token: number) => ({ fence: { name: 'stock', token }, fenceKey: 'stock/7 ä/fence' })
     await guardedConsulTxn({ url: server.url }, { ...at(5), operations: [set('stock', '1')] })
     const missing = { Verb: 'check-index', Key: 'stock', Index: 1 }
@@ -83,7 +83,7 @@ describe('the guard in Consul', () => {
     }
   })
 
-  test('what Consul answers otherwise is told', async () => {
+  test('what Consul answers otherwise is reported', async () => {
     const wrong = {
       fence: { name: 'a', token: 1 },
       fenceKey: 'a',

@@ -47,7 +47,7 @@ describe('the guard in etcd', () => {
     await assert.rejects(broken, { rule: 'the newest token wins when all write at once' })
   })
 
-  test('several operations are one step, with their responses; a stale token is told with the newest', async () => {
+  test('several operations are one step, with their responses; a stale token is reported with the newest', async () => {
     const send = etcdGateway(server.url)
     const at = (token: number) => ({ fence: { name: 'stock', token }, fenceKey: 'stock/fence' })
     for (const token of [5, 5, 7]) {
@@ -66,7 +66,7 @@ describe('the guard in etcd', () => {
     assert.equal(await read('stock'), '7')
   })
 
-  test('what etcd refuses is told', async () => {
+  test('what etcd refuses is reported', async () => {
     const operations = [{ request_put: { key: '' } }]
     const txn = guardedTxn(etcdGateway(server.url), {
       fence: { name: 'a', token: 1 },

@@ -407,7 +407,7 @@ test('who does not get its turn in time is told that the lock is busy', async ()
   await stop()
 })
 
-test('options that are missing, unknown or absurd are told at once', () => {
+test('options that are missing, unknown or absurd are reported at once', () => {
   const fences = memoryFences()
   const make = (options: object) => () => expressGuard(options as never)
   assert.throws(make({ fences }), /needs name: the lock that protects the resource, .* got undefined/)

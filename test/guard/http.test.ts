@@ -304,7 +304,7 @@ test('object store: a key that a URL would take for a step is refused', async ()
     )
 })
 
-test('object store: what it does not understand is told with the key', async () => {
+test('object store: what it does not understand is reported with the key', async () => {
   const { send, stop } = await listening(
     createServer((_request, response) => {
       response.statusCode = 500

@@ -357,7 +357,7 @@ for (const [where, open] of Object.entries(places)) {
       assert.deepEqual(await at(2, `${name} b`), { result: `${name} b`, repeated: false })
     })
 
-    test('once: outside of a transaction what was left half done is told', async () => {
+    test('once: outside of a transaction what was left half done is reported', async () => {
       const key = fresh()
       const fail = () => Promise.reject(new Error('crashed'))
       await assert.rejects(once(place.pool, key, fail), /crashed/)
@@ -408,7 +408,7 @@ test('once: the first result is the copy that is kept, and what JSON cannot tell
   assert.equal(sent.filter((text) => text.startsWith('update')).length, 1)
 })
 
-test('bad input is told before any I/O', async () => {
+test('bad input is reported before any I/O', async () => {
   const db = { dialect: 'mysql' as const, run: () => Promise.reject(new Error('was sent')) }
   const row = { table: 't', key: { id: 1 }, set: { a: 1 }, fence: fence(1) }
   const said: [Promise<unknown>, RegExp][] = [

@@ -157,7 +157,7 @@ test('a guard that has one token for everything is caught', async () => {
   await assert.rejects(proveGuard(shared), GuardBrokenError)
 })
 
-test('bad numbers are told by name', async () => {
+test('bad numbers are reported by name', async () => {
   await assert.rejects(proveGuard(table(right), { clients: 1 }), /clients must be .* got 1/)
   await assert.rejects(proveGuard(table(right), { rounds: 0.5 }), /rounds must be .* got 0.5/)
 })

@@ -111,7 +111,7 @@ for (const [library, from] of versions) {
         assert.equal(await second.release(), 'released')
       })
 
-      it('is had by the next one when its holder has crashed', async () => {
+      it('is granted to the next waiter when its holder has crashed', async () => {
         const [a, b] = [one(), one()]
         const lease = await a.locks.mutex(`${from} ${how} crash`).acquire({ ttl: 1_000, autoRenew: false })
         const following = await b.locks.mutex(`${from} ${how} crash`).acquire()

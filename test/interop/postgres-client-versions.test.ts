@@ -138,7 +138,7 @@ for (const kind of kinds) {
       assert.equal(await second.release(), 'released')
     })
 
-    test('is told when its lock was taken by force', async (t) => {
+    test('is notified when its lock was taken by force', async (t) => {
       const [a, b] = [await peerOf(t, kind), await peerOf(t, kind)]
       const lease = await a.mutex(name).acquire({ wait: 20_000 })
       if (kind.options?.strategy === 'session') return assert.equal(await lease.release(), 'released')

@@ -235,7 +235,7 @@ for (const version of versions) {
   }
 }
 
-test('node-redis with masterPoolSize above 1 leaves commands unanswered, by itself; a lock is had all the same', async (t) => {
+test('node-redis with masterPoolSize above 1 leaves commands unanswered, by itself; a lock is granted all the same', async (t) => {
   for (const version of versions) {
     if (version.library !== 'redis' || !version.places.includes('sentinel')) continue
     const plain = await version.open(places.sentinel, {}, { masterPoolSize: 2 })

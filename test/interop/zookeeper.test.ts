@@ -88,7 +88,7 @@ describe('kazoo', () => {
     await ours.close()
   })
 
-  test('and we exclude each other when it is told of our names', async () => {
+  test('and we exclude each other when it is told our names', async () => {
     const ours = open()
     await excludeEachOther(ours, await begun(kazoo(server.address, `${chroot}/k2`, 'patterns')), 'k2')
     await ours.close()

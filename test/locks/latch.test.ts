@@ -78,7 +78,7 @@ test('a waiter that looks late does not take a latch that was set after a deleti
   await late.locks.close()
 })
 
-test('an open latch that was waited for and is kept no longer is told of, not waited for without end', async () => {
+test('an open latch that was waited for and is kept no longer is reported, not waited for without end', async () => {
   await using locks = createLocks(memory())
   const latch = locks.latch('l')
   await latch.setCount(1, { keep: 0 })

@@ -24,7 +24,7 @@ const here = [on(0), on(1), createLocks(local({ directory }))] as const
 const there = [on(0), on(1), createLocks(local({ directory }))] as const
 const partsOf = ([one, two, three]: typeof here) => [two.mutex('b'), three.mutex('c'), one.mutex('a')]
 
-test('they exclude others on every server, and are given back on every one', async () => {
+test('they exclude others on every server, and are released on every one', async () => {
   const lease = await here[0].all(partsOf(here)).acquire()
   assert.equal(await there[0].all(partsOf(there)).tryAcquire(), undefined)
   for (const [i, name] of ['a', 'b', 'c'].entries())

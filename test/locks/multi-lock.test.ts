@@ -27,7 +27,7 @@ test('locks are taken one after the other in one order, whatever order they are 
   assert.equal(await lease.release(), 'already-released')
 })
 
-test('one deadline holds for the whole, and what was taken is given back before the caller hears of it', async () => {
+test('one deadline holds for the whole, and what was taken is released before the caller hears of it', async () => {
   const s = script()
   const acquiring = s.locks.all([s.locks.mutex('a'), s.locks.mutex('b')]).acquire({ wait: 1_000 })
   await s.clock.advance(600)
@@ -43,7 +43,7 @@ test('one deadline holds for the whole, and what was taken is given back before 
   await rejected
 })
 
-test('a try that misses one gives back the others', async () => {
+test('a try that misses one releases the others', async () => {
   const s = script()
   const trying = s.locks.all([s.locks.mutex('a'), s.locks.mutex('b')]).tryAcquire()
   await settle()

@@ -12,7 +12,7 @@ import { until } from '../support/until.js'
 
 after(leakCheck)
 
-test('with `keepError: 0` an error is told to those who were waiting, and to nobody who comes later, however soon', async () => {
+test('with `keepError: 0` an error is delivered to waiters, and to nobody who comes later, however soon', async () => {
   // No time passes, so what is kept for a millisecond is there for everybody.
   const env = { ...systemEnv(), clock: fakeClock() }
   const store = memory()

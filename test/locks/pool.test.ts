@@ -10,7 +10,7 @@ import { leakCheck } from '../support/leaks.js'
 
 after(leakCheck)
 
-test('whoever leaves a pool that was deleted meanwhile does not bring it back', async () => {
+test('a member that leaves a pool that was deleted meanwhile does not bring it back', async () => {
   await using locks = createLocks(memory())
   const pool = locks.pool('p', { permits: 1 })
   await pool.resize(5)

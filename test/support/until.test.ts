@@ -3,7 +3,7 @@ import { after, test } from 'node:test'
 import { leakCheck } from './leaks.js'
 import { until } from './until.js'
 
-test('until gives back the first truthy answer, from a plain or an async condition', async () => {
+test('until returns the first truthy answer, from a plain or an async condition', async () => {
   let looks = 0
   assert.equal(await until(() => ++looks >= 3 && `after ${looks} looks`, { every: 1 }), 'after 3 looks')
   assert.equal(await until(async () => 7), 7)

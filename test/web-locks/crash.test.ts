@@ -11,7 +11,7 @@ import { local } from 'holdfast/local'
 import { lockManager } from 'holdfast/web-locks'
 import { leakCheck } from '../support/leaks.js'
 
-test('2.5 Termination of locks: those of a killed process go to the next in line', async () => {
+test('2.5 Termination of locks: those of a killed process go to the next waiter', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-web-locks-'))
   const locks = createLocks(local({ directory }))
   const manager = lockManager(locks)

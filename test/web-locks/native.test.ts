@@ -26,7 +26,7 @@ const differences: Readonly<Record<string, string>> = {
     'who waits for a lock of a worker that was terminated is not called back',
 }
 
-test('Node’s own navigator.locks keeps the clauses that ours keeps, but for those that are told', async () => {
+test('Node’s own navigator.locks keeps the clauses that ours keeps, but for those that are reported', async () => {
   const { root } = await unpacked('node24')
   const { NODE_TEST_CONTEXT: _, ...env } = process.env
   const file = fileURLToPath(new URL('./native-clauses.js', import.meta.url))

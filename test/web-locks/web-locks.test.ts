@@ -55,7 +55,7 @@ test('query() names the process that holds a web lock without a manager', async 
   assert.deepEqual(held, [{ name: 'a', mode: 'exclusive', clientId: holder?.client }])
 })
 
-test('bad options of a manager are told by name', async () => {
+test('bad options of a manager are reported by name', async () => {
   await using locks = createLocks(memory())
   assert.throws(() => lockManager(locks, { clientId: 'a b' }), /clientId must be .* got "a b"/)
   assert.throws(() => lockManager({} as typeof locks), /lockManager takes what createLocks\(driver\) returns/)

@@ -36,7 +36,7 @@ export const vote: Script = script(
 if over(round) then return { 'o', num(b), num(now) } end
 local mine = votes[id]
 if mine then
-  -- Of rounds that come in the wrong order the newest is told of: an older one that is given back must not end it.
+  -- If rounds arrive out of order, report the newest: releasing an older one must not end it.
   mine.due, mine.round = now + ttl, num(math.max(mine.round, ARGV[3]))
   put(id, mine)
   return { 'y', num(b), num(now), num(mine.ballot) }
@@ -61,12 +61,12 @@ if kept and kept.id ~= id and waits[kept.id] and ARGV[7] ~= '1' then
   return { 'r', num(b), num(now), stand() }
 end
 local first = eldest()
--- Nor does a single attempt overtake who waits, however late that one asks. It is told once more.
+-- Nor does a single attempt overtake a waiter, however late that waiter polls. It is notified once more.
 if ARGV[10] == '-' and ARGV[7] ~= '1' and first and first ~= id and (kind == 'x' or waits[first].kind == 'x') then
   if summon() then return { 'r', num(b), num(now), 0 } end
   first = eldest()
 end
--- A reader does not overtake a writer who waits, else writers would starve.
+-- A reader does not overtake a waiting writer, else writers would starve.
 if kind == 's' and ARGV[7] ~= '1' and first and first ~= id and waits[first].kind == 'x' and next(votes) then
   local other, v = next(votes)
   return { 'n', num(b), num(now), stand(), other, v.kind, num(v.ballot), num(now - v.since), num(v.due - now), v.by, v.note }

@@ -110,7 +110,7 @@ local function save(retention)
   if next(votes) then call('SET', h, text) else call('SET', h, text, 'PX', lasting(b, retention)) end
 end
 
--- A vote that ended without being given back may have used all of its reserve. Who had it does not wait any more.
+-- A vote that expired without a release may have used its whole token reserve. Its owner no longer waits.
 local function finish(id, last)
   local v = votes[id]
   votes[id], waits[id], changed = nil, nil, true
@@ -131,7 +131,7 @@ for id, w in pairs(waits) do
   if w.due <= now then leaveLine(id) end
 end
 
--- Of those who have no vote.
+-- Of the requests without a vote.
 local function eldest(loud)
   local first
   for id, w in pairs(waits) do
@@ -143,7 +143,7 @@ local function eldest(loud)
   return first
 end
 
--- Tells the eldest that it may ask, and takes out of the line who does not hear that. Second result: is it known to have heard?
+-- Notifies the oldest waiter that it may ask, and removes waiters without a subscriber from the queue. Second result: is it known to have been notified?
 local function summon(loud)
   for _ = 1, 8 do
     local id = eldest(loud)

@@ -81,7 +81,7 @@ describe('advise decides', () => {
     assert.equal(option(decide({ ...usual, run: ['zookeeper'], section: s }), 'ttl'), undefined)
   })
 
-  it('a wait that the last in line survives, and order where many wait', () => {
+  it('a wait that the last waiter survives, and order where many wait', () => {
     const many = decide({ ...usual, section: 30 * s, waiters: 100 })
     assert.equal(option(many, 'wait'), '75m')
     assert.equal(option(many, 'fair'), true)
@@ -172,7 +172,7 @@ describe('answers', () => {
     assert.equal(questions.machines.read(' One '), 'one')
   })
 
-  it('that make no sense are told with what is taken', () => {
+  it('that make no sense are reported with what is taken', () => {
     assert.throws(() => questions.machines.read('two'), /--machines must be one or many, got 'two'/)
     assert.throws(() => questions.run.read('oracle'), /--run takes redis, .*, or none; got 'oracle'/)
     assert.throws(() => questions.run.read('none,redis'), /got 'none'/)

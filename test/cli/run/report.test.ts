@@ -14,7 +14,7 @@ const holder = {
   note: 'nightly import',
 } as const
 
-test('who waits is told the place in line, who holds it, since when, with what note', () => {
+test('a waiter is told its position, who holds it, since when, with what note', () => {
   const text = waitingText('deploy', { holder, position: 2, waiters: 3, at: 8000 }, 14_000, 0)
   assert.equal(
     text,
@@ -28,7 +28,7 @@ test('what the store does not tell is left out', () => {
   assert.match(text, /1st in line; held for 3m 10s by web-1:4711 \("\\u\{1b\}\[31mred"\)$/)
 })
 
-test('a store that cannot be asked is told of with its reason', () => {
+test('a store that cannot be asked is reported with its reason', () => {
   const text = waitingText('deploy', { at: 0, error: 'etcd: connect ECONNREFUSED' }, 1500, 0)
   assert.equal(text, 'waiting 1s for "deploy"; the store cannot be asked: etcd: connect ECONNREFUSED')
 })

@@ -41,7 +41,7 @@ test('one that others may write to, or that is a file, is refused as the driver 
   assert.match((await told(file, 'permissions')).found, /is not a directory/)
 })
 
-test('a file system without room is told', async () => {
+test('a file system without room is reported', async () => {
   const { verdict, means } = await told('/proc/1', 'room')
   assert.equal(verdict, 'weak')
   assert.match(means ?? '', /when the disk is full, no lock can be taken/)

@@ -28,7 +28,7 @@ const hosts = (servers: readonly { readonly port: number }[]) =>
   servers.map(({ port }) => `127.0.0.1:${port}`)
 
 describe('the set-up of etcd', () => {
-  it('three members are sound but for being open; one that is named alone, or does not answer, is told', async () => {
+  it('three members are sound but for being open; one that is named alone, or does not answer, is reported', async () => {
     await using cluster = await startEtcdCluster(3, { version: '3.4' })
     const members = hosts(cluster.servers)
     const { told, doubts } = await look(`etcd://${members}`)
@@ -133,7 +133,7 @@ describe('the set-up of Consul', () => {
 })
 
 describe('the set-up of ZooKeeper', () => {
-  it('three servers are sound but for being open; one of them alone, or away, is told', async () => {
+  it('three servers are sound but for being open; one of them alone, or away, is reported', async () => {
     await using ensemble = await startEnsemble()
     const servers = hosts(ensemble.servers)
     const { told, doubts } = await look(`zookeeper://${servers}?sessionTimeout=10000`)

@@ -56,17 +56,17 @@ function onStore(name: StoreName): () => Scene {
 function healthy(name: StoreName, at: () => Scene): void {
   test('a free lock: the command runs, and nothing else is said', () => free(at()))
   test(`a lock that was waited for: a command of ${work} s runs to its end`, () => handedOver(at(), work))
-  test('a busy lock is told of, or not', () => busy(at()))
+  test('a busy lock is reported, or not', () => busy(at()))
   if (name === 'postgres session')
     test('an operator cannot take an advisory lock away, and is told so', () => notForced(at()))
   else test('a lock that an operator takes away: the command is ended', () => forced(at()))
   test('ls and inspect tell who holds', () => looks(name, at()))
-  test('a wrong password is told of, by every command, and not repeated', () => wrongPassword(name, at()))
+  test('a wrong password is reported, by every command, and not repeated', () => wrongPassword(name, at()))
   if (name !== 'local') test('a URL with the scheme of another store', () => wrongScheme(name, at()))
   test('verify judges it', () => verified(name, at()))
   test('schema prints SQL for databases, and is refused for the others', () => schema(name, at()))
   if (name !== 'local')
-    test('a store that is not there is told of at once, with address and reason', () => nobody(name, at()))
+    test('a store that is not there is reported at once, with address and reason', () => nobody(name, at()))
 }
 
 const said = ({ code, stdout, stderr }: Ended) => [code, stdout, stderr]

@@ -44,7 +44,7 @@ test('a guarded transaction writes while the lease is held, and not a moment lon
   for (const { locks } of [one, two]) await locks.close()
 })
 
-test('a refusal of an operation of its own is told apart from a stale token', async () => {
+test('a refusal of an operation of its own is distinguished from a stale token', async () => {
   const { store, locks } = open()
   const lease = await locks.mutex('own').acquire()
   const missing = { KV: { Verb: 'get', Key: 'never written' } } as const

@@ -97,7 +97,7 @@ test('a try that misses one writes nothing at all', async (t) => {
   await held?.release()
 })
 
-test('readers among them stand beside readers, and behind no writer who waits', async (t) => {
+test('readers among them stand beside readers, and behind no waiting writer', async (t) => {
   const [a, b] = [driverOf(t, server.url), driverOf(t, server.url)]
   const reading = (name: string) => claim(name, { mode: shared })
   const held = await a.acquire(reading('read'), once())

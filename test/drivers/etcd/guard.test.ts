@@ -51,7 +51,7 @@ test('a lease whose guard was asked for is not passed on: its comparison ends wi
   await last.release()
 })
 
-test("the user's own comparisons are told apart from a stale token", async (t) => {
+test("the user's own comparisons are distinguished from a stale token", async (t) => {
   const { locks, store } = locksOf(t, server.url)
   const lease = await locks.mutex('own').acquire()
   const missing = {

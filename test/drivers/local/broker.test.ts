@@ -148,7 +148,7 @@ test('the holder hears when another client begins and ends to wait, and not of i
   broker.stop()
 })
 
-test('an overdue and a forced holder are told that they have lost', async () => {
+test('an overdue and a forced holder are notified that they have lost', async () => {
   const { enter, clock, broker } = desk()
   const [a, b] = [enter(), enter()]
   a.call(...acquire('a', { ttl: 100 }))
@@ -162,7 +162,7 @@ test('an overdue and a forced holder are told that they have lost', async () => 
   broker.stop()
 })
 
-test('who says bye gives back everything, places in line too', () => {
+test('a client that says goodbye releases everything, queue entries too', () => {
   const { enter, broker } = desk()
   const [a, b, c] = [enter(), enter(), enter()]
   a.call(...acquire('a'))
@@ -174,7 +174,7 @@ test('who says bye gives back everything, places in line too', () => {
   broker.stop()
 })
 
-test('who is cut off and lives keeps its hold, and not its place in line', async () => {
+test('a client that is cut off and lives keeps its hold, and not its position in the queue', async () => {
   const { enter, clock, broker } = desk()
   const [a, b, c] = [enter(), enter(), enter()]
   a.call(...acquire('a', { ttl: 10_000 }))
@@ -209,7 +209,7 @@ test('who is cut off while it waits and comes back waits on', () => {
   broker.stop()
 })
 
-test('who comes back without naming a hold has given it back; an attempt it still asks for keeps it', () => {
+test('a client that reconnects without naming a hold has released it; an attempt it still asks for keeps it', () => {
   const { enter, broker } = desk()
   const [a, c] = [enter(), enter()]
   a.call(...acquire('a'))
@@ -225,7 +225,7 @@ test('who comes back without naming a hold has given it back; an attempt it stil
   broker.stop()
 })
 
-test('who comes back hears whether others wait by now', () => {
+test('a client that reconnects hears whether others wait by now', () => {
   const { enter, broker } = desk()
   const [a, b] = [enter(), enter()]
   a.call(...acquire('a'))
@@ -236,7 +236,7 @@ test('who comes back hears whether others wait by now', () => {
   broker.stop()
 })
 
-test('a process that is over has given back everything the moment its connection ends', async () => {
+test('a process that is over has released everything the moment its connection ends', async () => {
   const { enter, broker } = desk()
   const dead = enter({ mark: await endedProcess() })
   const next = enter()

@@ -106,7 +106,7 @@ describe('a name that another user has already', () => {
     })
   }
 
-  test('is told of with process and user where a socket file cannot take its place', async () => {
+  test('is reported with process and user where a socket file cannot take its place', async () => {
     const directory = join(freshDirectory(), 'd'.repeat(100))
     const squatter = await squat(directory, 'says nothing', stranger)
     const locks = createLocks(local({ directory }))

@@ -212,7 +212,7 @@ test('tokens grow even when the wall clock jumps to and fro', () => {
   )
 })
 
-test('when holders give back, everybody who waits is served, in order', () => {
+test('when holders release, everybody who waits is served, in order', () => {
   fc.assert(
     fc.property(commands, (list) => {
       let row = follow(list, (now) => 1000 + now)

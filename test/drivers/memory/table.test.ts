@@ -80,7 +80,7 @@ test('a try that finds the lock taken is told so and leaves nothing behind', () 
   assert.equal(t.row, before)
 })
 
-test('a try does not overtake those who wait', () => {
+test('a try does not overtake waiters', () => {
   const t = table()
   t.ask('r1', shared)
   t.ask('w')
@@ -96,7 +96,7 @@ test('a repeated acquire gives the same token and proves the hold again', () => 
   assert.deepEqual(holders(t.expire().row), ['a'])
 })
 
-test('a repeated acquire keeps its place in line', () => {
+test('a repeated acquire keeps its position in the queue', () => {
   const t = table()
   t.ask('a')
   t.ask('b')
@@ -155,7 +155,7 @@ test('a last token outside the reserve cannot move tokens back or away', () => {
   assert.equal(tokenOf(t.ask('c').answer), second + tokenReserve + 1)
 })
 
-test('an overdue holder is dropped by whoever looks next, and the head of the line is granted', () => {
+test('an overdue holder is dropped by the next request, and the head of the queue is granted', () => {
   const t = table()
   const first = tokenOf(t.ask('a').answer)
   t.ask('b')
@@ -256,7 +256,7 @@ test('permits and strangers cannot be downgraded', () => {
   assert.equal(t.downgrade('b').answer, undefined)
 })
 
-test('a cancelled waiter leaves the line, and those behind it move up', () => {
+test('a cancelled waiter leaves the queue, and those behind it move up', () => {
   const t = table()
   t.ask('r1', shared)
   t.ask('w')
@@ -307,7 +307,7 @@ test('a ticket from an earlier line puts its owner back where it stood', () => {
   assert.equal((answer as { position: number }).position, 2)
 })
 
-test('one who comes back to the head of the line and fits is granted at once', () => {
+test('one who comes back to the head of the queue and fits is granted at once', () => {
   const t = table()
   t.ask('r', shared)
   t.ask('w')

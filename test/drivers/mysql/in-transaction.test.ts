@@ -82,7 +82,7 @@ for (const [flavour, library] of runs) {
       assert.ok((await inTransaction(b, 'x', { pool, wait: 60_000 })).token > third.token)
     })
 
-    it('is handed on by the commit to who waits, not before', async (t) => {
+    it('is handed on by the commit to the waiter, not before', async (t) => {
       const [a, b] = [await begun(t), await begun(t)]
       await inTransaction(a, 'queue', { pool })
       let had = false
@@ -303,7 +303,7 @@ for (const [flavour, library] of runs) {
       assert.equal(await tryInTransaction(b, 'order 7', { pool }), undefined)
     })
 
-    it('never inserts in a transaction: a rolled-back insert deadlocks those who waited for it (H65)', async (t) => {
+    it('never inserts in a transaction: a rolled-back insert deadlocks waiting inserts (H65)', async (t) => {
       await server.query('create table names (name varchar(20) primary key)')
       const [a, b, c] = [await begun(t), await begun(t), await begun(t)]
       await a.query(`insert into names values ('x')`)

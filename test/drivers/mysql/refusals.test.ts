@@ -9,7 +9,7 @@ import { leakCheck } from '../../support/leaks.js'
 import { type MysqlServer, startMysql } from '../../support/servers/mysql.js'
 import { deadlocks, statements } from './support/peer.js'
 
-it('bad options are told before any I/O, with what to do', () => {
+it('bad options are reported before any I/O, with what to do', () => {
   const pool = { getConnection: () => Promise.reject(new Error('never')) }
   const bad: readonly [options: object | undefined, complaint: RegExp][] = [
     [undefined, /mysql\(\) takes options such as \{ pool \}, got undefined/],
@@ -64,7 +64,7 @@ describe('with a server', { concurrency: false }, () => {
     await assert.rejects(unable.mutex('x').acquire(), /mysql: the server refused \(1142\).*holdfast schema/)
   })
 
-  it('missing tables are made, or told of', async (t) => {
+  it('missing tables are created, or reported', async (t) => {
     const pool = createPool(server.url)
     const expecting = createLocks(mysql({ pool, prefix: 'expected_', create: false }))
     const making = createLocks(mysql({ pool, prefix: 'expected_' }))

@@ -34,7 +34,7 @@ for (const [flavour, library] of runs) {
     })
     const options = { library, strategy: 'session' } as const
 
-    it('holds any number of locks on one connection, taken in two statements and given back in two', async (t) => {
+    it('holds any number of locks on one connection, taken in two statements and released in two', async (t) => {
       const locks = peer(t, server.port, { ...options, size: 1 })
       const leases = await Promise.all(
         Array.from({ length: 60 }, (_, i) => locks.mutex(`many ${i}`).acquire()),
@@ -62,7 +62,7 @@ for (const [flavour, library] of runs) {
       for (const lease of leases) await lease.release()
     })
 
-    it('frees the locks of a killed connection at once, and its holder is told (H69)', async (t) => {
+    it('frees the locks of a killed connection at once, and its holder is notified (H69)', async (t) => {
       const [a, b] = [peer(t, server.port, options), peer(t, server.port, options)]
       const lease = await a.mutex('killed').acquire({ ttl: 120_000 })
       const { signal } = lease
@@ -116,7 +116,7 @@ for (const [flavour, library] of runs) {
       assert.equal(await lease?.release(), 'released')
     })
 
-    it('can take again what it could not give back in time, once it is heard again', async (t) => {
+    it('can take again what it could not release in time, once it is heard again', async (t) => {
       const locks = peer(t, proxy.port, { ...options, commandTimeout: 300 })
       const other = await locks.mutex('keeps the connection').acquire({ ttl: 60_000 })
       const lease = await locks.mutex('late').acquire({ ttl: 1_000 })

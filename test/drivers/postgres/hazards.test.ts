@@ -121,7 +121,7 @@ test('H76: who stops inside a transaction keeps its rows for ever; a lease keeps
   await (await next).release()
 })
 
-test('H76: a stranger’s open transaction on the row of a lock holds it up, is told, and is got over', async (t) => {
+test('H76: a stranger’s open transaction on the row of a lock holds it up, is reported, and is got over', async (t) => {
   // The server waits a second and a half for the row; its refusal is to come before the driver gives the answer up.
   const { pool, locks } = peer(t, server.port, { commandTimeout: 20_000 })
   await locks.mutex('kept').run(() => undefined)

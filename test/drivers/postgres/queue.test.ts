@@ -79,7 +79,7 @@ test('a lock that is kept free for a waiter that polls lets in what can hold bes
   await Promise.all(waits)
 })
 
-test('locks that are closed while somebody keeps the row leave no place in line', async (t) => {
+test('locks that are closed while somebody keeps the row leave no queue entry', async (t) => {
   const [a, b] = [peer(t, server.port), peer(t, server.port)]
   const lease = await a.locks.mutex('kept row').acquire({ ttl: 60_000 })
   const wait = b.locks.mutex('kept row').acquire({ wait: 60_000 })

@@ -107,7 +107,7 @@ test('a short stall of the server does not end the leases of a long ttl', async 
   assert.equal(await lease.release(), 'released')
 })
 
-test('a grant that comes when the wait is over is given back, also where the wait was over before it began', async (t) => {
+test('a grant that comes when the wait is over is released, also where the wait was over before it began', async (t) => {
   const { pool } = peer(t, server.port)
   const driver = postgres({ pool, ...session })(systemEnv())
   t.after(() => driver.close())
@@ -304,7 +304,7 @@ test('a statement that is cancelled after it has the advisory lock leaves none: 
   await lasting.release()
 })
 
-test('what a refused commit leaves of an advisory lock is given back', async (t) => {
+test('what a refused commit leaves of an advisory lock is released', async (t) => {
   const [a, b] = [peer(t, server.port, session), peer(t, server.port, session)]
   const name = 'refused commit'
   await a.locks.mutex(name).run(() => undefined)
@@ -324,7 +324,7 @@ test('what a refused commit leaves of an advisory lock is given back', async (t)
   await lasting.release()
 })
 
-test('a hold whose release is refused for longer than its ttl is given back as soon as it can be', async (t) => {
+test('a hold whose release is refused for longer than its ttl is released as soon as it can be', async (t) => {
   const [a, b] = [peer(t, server.port, session), peer(t, server.port, session)]
   const name = 'refused release'
   // Its connection lasts, and with it would what is not given back.

@@ -34,7 +34,7 @@ test('an uncontended acquire and release are two statements', async (t) => {
   assert.equal(total / 50, 2)
 })
 
-test('a hand-over is two statements: the release, and the request of the one who is told', async (t) => {
+test('a hand-over is two statements: the release, and the request of the one who is notified', async (t) => {
   const [a, b] = [peer(t, server.port), peer(t, server.port)]
   const name = 'handed over'
   // Both have their channel: the first wait opens it, and asks once more.

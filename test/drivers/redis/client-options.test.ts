@@ -106,7 +106,7 @@ for (const version of versions) {
   }
 }
 
-test('a client that has not been connected is told as such, and a lazy one connects', async (t) => {
+test('a client that has not been connected is reported as such, and a lazy one connects', async (t) => {
   for (const version of versions) {
     const { client, close } = await version.open({ is: 'single', port: server.port })
     const locks = createLocks(redis({ client }))
@@ -183,7 +183,7 @@ test('a client whose method throws, as an instrumented one can, fails the reques
   assert.equal(await lease.release(), 'released')
 })
 
-test('redlock: numbers as text (stringNumbers) keep, renew and give back', async (t) => {
+test('redlock: numbers as text (stringNumbers) keep, renew and release', async (t) => {
   const version = versionNamed('ioredis 5.11.1')
   const clients = await Promise.all(
     group.servers.map(({ port }) => version.open({ is: 'single', port }, { stringNumbers: true })),

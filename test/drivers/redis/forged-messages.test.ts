@@ -138,7 +138,7 @@ test('a forged grant of another process’s attempt does not make anybody end it
   assert.equal(await (await asked).release(), 'released')
 })
 
-test('forged revocations lose no lease, and a true one among them is told at once, as revoked', async (t) => {
+test('forged revocations lose no lease, and a true one among them is reported at once, as revoked', async (t) => {
   const spy = await spyOn(t)
   const [a, b] = await pair(t, 'revoked')
   const lease = await a.locks.mutex('revoked').acquire({ ttl: 600_000 })

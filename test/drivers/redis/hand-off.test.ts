@@ -439,7 +439,7 @@ test('handed to an attempt that was given up: its cancel ends that, and the next
   assert.equal(await grant?.release(), 'released')
 })
 
-test('push later than its ttl: the waiter does not enter, asks, and is in line again', async (t) => {
+test('push later than its ttl: the waiter does not enter, asks, and is queued again', async (t) => {
   const first = await held(t, 'stale push')
   const wires = await wired(t, { env: { clock: withoutLooking() } })
   const { driver, hear } = wires
@@ -485,14 +485,14 @@ test('cancel while being handed: exactly one of the two happens, and nothing is 
   assert.ok(outcomes.has('cancelled'))
 })
 
-test('holder expires and nobody releases: the first in line looks when the hold runs out', async (t) => {
+test('holder expires and nobody releases: the first waiter looks when the hold runs out', async (t) => {
   await held(t, 'expiring', 400)
   const { driver } = driverOf(t, server.port, { env: { clock: withoutLooking() } })
   const grant = await driver.acquire(claim('expiring', { ttl: 30_000 }), waiting())
   assert.equal(await grant?.release(), 'released')
 })
 
-test('holder renews at the same moment as the poll of the first in line: one of them has it', async (t) => {
+test('holder renews at the same moment as the poll of the first waiter: one of them has it', async (t) => {
   for (let i = 0; i < 10; i++) {
     const name = `at once ${i}`
     const first = await held(t, name, 60)

@@ -80,7 +80,7 @@ test('H20: an old master that goes on behind a partition grants what the new one
   await second.release()
 })
 
-test('H20: with min-replicas-to-write the old master refuses: its holder is told before the new master grants', async (t) => {
+test('H20: with min-replicas-to-write the old master refuses: its holder is notified before the new master grants', async (t) => {
   const { master, replica, split } = await pair(t)
   const a = await settled(t, master.port)
   const first = await a.mutex('x').acquire()
@@ -123,7 +123,7 @@ test('H23: a replica that is behind says "free"; asked for a lock it refuses, an
   assert.equal(await lease.release(), 'released')
 })
 
-test('zombie enqueue: a request to stand in line that arrives after its caller left makes nobody wait', async (t) => {
+test('zombie enqueue: a request to enqueue that arrives after its caller left makes nobody wait', async (t) => {
   const proxy = await startProxy({ port: server.port })
   t.after(() => proxy.stop())
   const [direct, gone] = [driverOf(t, server.port), driverOf(t, proxy.port, { commandTimeout: 150 })]

@@ -138,7 +138,7 @@ test('100 readers come in when a writer before them becomes one, or is taken the
   }
 })
 
-test('after a restart with its data, whom a holder that only held lets in is told', async (t) => {
+test('after a restart with its data, whom a holder that only held lets in is notified', async (t) => {
   const own = await startRedis({ persistence: 'aof-always' })
   t.after(() => own.stop())
   const ttl = 4_000

@@ -60,7 +60,7 @@ test('pushes: what is not one of ours is ignored', () => {
   })
 })
 
-test('trouble: refusals that pass are told from those that stay, and neither from a definite answer', () => {
+test('trouble: refusals that pass are distinguished from those that stay, and neither from a definite answer', () => {
   const passes = [
     'LOADING x',
     'BUSY x',
@@ -103,7 +103,7 @@ test('trouble: refusals that pass are told from those that stay, and neither fro
   }
 })
 
-test('bad options are told with the value got, before any I/O', () => {
+test('bad options are reported with the value got, before any I/O', () => {
   const client = { status: 'wait', call: async () => undefined, on() {} } as unknown as RedisOptions['client']
   const bad: readonly (readonly [unknown, RegExp])[] = [
     [undefined, /options such as \{ client \}, got undefined/],

@@ -47,7 +47,7 @@ test('those who poll are served first come, first served', async (t) => {
   assert.deepEqual(order, [0, 1, 2, 3])
 })
 
-test('the first in line asks often, the others seldom', async (t) => {
+test('the first waiter asks often, the others seldom', async (t) => {
   const [holder, ...others] = Array.from({ length: 8 }, () => peer(t, server.port, { subscriber: false }))
   assert.ok(holder)
   const lease = await holder.locks.mutex('seldom').acquire()
@@ -118,7 +118,7 @@ test('a lock that is kept free for a waiter that polls lets in what can hold bes
   if (performance.now() - since < 1_500) assert.equal(third, undefined, 'its permit was given away')
 })
 
-test('who waits behind a waiter that a place is kept free for asks again when that waiter is given up', async (t) => {
+test('a waiter behind one that a place is kept free for asks again when that waiter is given up', async (t) => {
   const [holder, silent, behind] = [
     peer(t, server.port),
     peer(t, server.port, { subscriber: false }),

@@ -181,7 +181,7 @@ test('OOM: a full server refuses a new lock with the remedy, but takes back and 
   assert.match(handed, /^released$|maxmemory/)
 })
 
-test('WRONGTYPE: a key that belongs to another program is told by name, and others are not harmed', async (t) => {
+test('WRONGTYPE: a key that belongs to another program is reported by name, and others are not harmed', async (t) => {
   const { locks, client } = peer(t, server.port)
   await client.set('hf:{taken}', 'by an old lock')
   const [bad, good] = await Promise.allSettled([
@@ -252,7 +252,7 @@ test('NOPERM: an account without INFO is refused, with the remedy; what it holds
   }
 })
 
-test('quarantine off: INFO is not needed, but without it eviction goes unnoticed, which is told once', async (t) => {
+test('quarantine off: INFO is not needed, but without it eviction goes unnoticed, which is reported once', async (t) => {
   const [guarded, bare] = [await own(t), await own(t, '--rename-command', 'INFO', '')]
   for (const server of [guarded, bare])
     await server.cli('ACL', 'SETUSER', 'app', 'on', '>secret', '~hf:*', '&hf:*', '+@all', '-info')
@@ -274,7 +274,7 @@ test('quarantine off: INFO is not needed, but without it eviction goes unnoticed
   assert.deepEqual(told(), ['HOLDFAST_REDIS_INFO', 'HOLDFAST_REDIS_INFO'])
 })
 
-test('a closed client is told apart from a server that does not answer', async (t) => {
+test('a closed client is distinguished from a server that does not answer', async (t) => {
   const { locks, client } = peer(t, server.port)
   await locks.mutex('x').run(() => undefined)
   client.disconnect()

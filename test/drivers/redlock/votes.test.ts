@@ -60,7 +60,7 @@ test('H34: the token is the winning ballot: it is what the servers voted for, an
   }
 })
 
-test('a round that is given back late takes no vote from the round after it', async () => {
+test('a round that is released late takes no vote from the round after it', async () => {
   const [server] = five.servers
   assert.ok(server)
   const keys = ['redlock{late round}', 'marker of the late round']
@@ -99,7 +99,7 @@ test('a round that is given back late takes no vote from the round after it', as
   assert.deepEqual(await votes(), [])
 })
 
-test('who waits stands in line until it holds, however late it asks and whatever its rounds come to, and no try overtakes it', async (t) => {
+test('a waiter is queued until it holds, however late it asks and whatever its rounds come to, and no try overtakes it', async (t) => {
   const [server] = five.servers
   assert.ok(server)
   const keys = ['redlock{place}', 'marker of the place'] as const

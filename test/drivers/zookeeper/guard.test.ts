@@ -56,7 +56,7 @@ test('a lease whose guard was asked for is not passed on: its check ends with it
   await locks.close()
 })
 
-test('a refusal of an operation of its own is told apart, and nothing of it is done', async () => {
+test('a refusal of an operation of its own is distinguished, and nothing of it is done', async () => {
   const { store, locks } = open()
   const lease = await locks.mutex('own').acquire()
   const made = { type: 'create', path: '/half', data: 'x' } as const

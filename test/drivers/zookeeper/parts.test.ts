@@ -133,7 +133,7 @@ describe('names', () => {
     for (const name of ['foo', 'account:42', 'a b', 'é', '鎖', '...', 'x.y']) assert.equal(encode(name), name)
   })
 
-  test('are told apart and read back, whatever is in them', () => {
+  test('are distinguished and read back, whatever is in them', () => {
     const names = ['/', '%', '%2F', '.', '..', 'zookeeper', 'a/b', '🔒', '\u202e', '\uffff', '\ue000', 'a%b']
     const nodes = names.map(encode)
     assert.equal(new Set(nodes).size, names.length)
@@ -200,7 +200,7 @@ describe('the session', () => {
     assert.equal(reported.upTo(10_000), Number.NEGATIVE_INFINITY)
   })
 
-  test('is worth at any moment what is told before', () => {
+  test('is worth at any moment what is reported before', () => {
     for (const [timeout, tick] of [
       [15_000, 3_000],
       [10_000, 500],

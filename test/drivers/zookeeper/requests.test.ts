@@ -125,7 +125,7 @@ describe('the line', () => {
     for (const one of [driver, other]) await one.close()
   })
 
-  test('finds a taken lock taken without a place in line, with two requests', async () => {
+  test('finds a taken lock taken without a queue entry, with two requests', async () => {
     const [a, b] = [open(), open()]
     const lease = await a.mutex('taken').acquire({ ttl: 600_000, autoRenew: false })
     await b.mutex('taken').tryAcquire()
@@ -263,7 +263,7 @@ describe('the textbook lock', () => {
     for (const locks of [a, b]) await locks.close()
   })
 
-  test('refuses a node that stands in line, and the other way round', async () => {
+  test('refuses a queued node, and the other way round', async () => {
     const line = createLocks(zookeeper({ ...calm, chroot: '/mixed' }))
     const simple = createLocks(zookeeper({ ...calm, chroot: '/mixed', strategy: 'simple' }))
     const lease = await simple.mutex('x').acquire()

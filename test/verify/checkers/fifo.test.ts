@@ -45,7 +45,7 @@ describe('the first come, first served checker', () => {
     assert.deepEqual(fifo(createHistory(slow)), [])
   })
 
-  it('does not count calls made before the waiter was known to be in line', () => {
+  it('does not count calls made before the waiter was known to be queued', () => {
     const early = overtaken.filter((one) => one.phase !== 'info')
     assert.deepEqual(fifo(createHistory(early)), [])
     assert.equal(fifo(createHistory(early), { settle: 1 }).length, 1)
@@ -114,7 +114,7 @@ describe('the first come, first served checker', () => {
     assert.equal(fifo(elsewhere).length, 1)
   })
 
-  it('catches somebody let in ahead of the line in any random history', () => {
+  it('catches somebody let in ahead of the queue in any random history', () => {
     hunt({
       check: (history) => fifo(history, { perFault: 0 }),
       rule: 'fifo',

@@ -5,7 +5,7 @@ import { leakCheck } from '../../support/leaks.js'
 import { edit, event, held, hunt, pick } from '../bugs.js'
 
 describe('the leak checker', () => {
-  it('sees a lease that was never given back', () => {
+  it('sees a lease that was never released', () => {
     const events = held('a', 'a:1', [0, 1, 10], { token: 4 }).slice(0, 2)
     assert.match(leaks(createHistory(events))[0]?.message ?? '', /token 4 was neither released nor lost/)
     const lost = event(5, 'a', 'a:1', { op: 'lost', phase: 'info' })

@@ -8,7 +8,7 @@ create table if not exists S.holdfast_cells (
   expires bigint
 ) with (fillfactor = 70);
 
--- Who wants to hear of the next change of a cell: channels of processes, each until its next look is due.
+-- The watchers of a cell's next change: channels of processes, each until its next poll is due.
 create table if not exists S.holdfast_watchers (
   key text collate "C" not null,
   channel text not null,

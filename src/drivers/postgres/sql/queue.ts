@@ -69,7 +69,7 @@ begin
   return l;
 end $$;
 
--- Drops what is overdue. A deadline further away than its ttl comes of a clock that was set back: no more than the ttl is left.
+-- Drops expired holds. A deadline further away than its ttl results from a clock that was set back: at most the ttl is left.
 create or replace function S.holdfast_look_v1(l S.holdfast_locks, _now bigint) returns S.holdfast_locks language plpgsql as $$
 begin
   if l.kind = '-' then return l; end if;
@@ -114,7 +114,7 @@ begin
   return (select h.token from S.holdfast_holds h where h.name = l.name and h.attempt = _attempt);
 end $$;
 
--- A hold is over. What its process says it used last is kept inside its reserve; null: all of it.
+-- Ends a hold. The last token its process reports as used is limited to its reserve; null: all of it.
 create or replace function S.holdfast_leave_v1(l S.holdfast_locks, _attempt text, _last bigint) returns S.holdfast_locks
 language plpgsql as $$
 declare given int;
@@ -239,14 +239,14 @@ begin
     end if;
     w := after;
   end loop;
-  -- Somebody must look when the hold above ends, should it never be extended; without that it looks every few seconds.
+  -- A waiter must poll when the hold ahead ends, in case it is never extended; otherwise it polls every few seconds.
   if told and w.channel is not null and l.expires < _now + 5000000 and _quiet = 0 then
     perform pg_notify(w.channel, concat_ws(' ', 'n', w.attempt, l.expires - _now));
   end if;
   return l;
 end $$;
 
--- Brings the row up to date: what is overdue goes, and who then fits comes in.
+-- Brings the row up to date: drops expired holds, and grants to the waiters that then fit.
 create or replace function S.holdfast_bring_v1(l S.holdfast_locks, _now bigint, _quiet int) returns S.holdfast_locks
 language plpgsql as $$
 begin

@@ -13,7 +13,7 @@ create or replace function S.holdfast_alive_v1(h S.holdfast_holds) returns boole
     and p.classid = ((h.lock_key >> 32) & 4294967295)::oid and p.objid = (h.lock_key & 4294967295)::oid)
 $$;
 
--- One try. Parameters: name (after U+0001), attempt, kind x|s, key of the advisory lock, ttl, 1 = leave a place in line, µs to be
+-- One try. Parameters: name (after U+0001), attempt, kind x|s, key of the advisory lock, ttl, 1 = create a queue entry, µs to be
 -- thought alive, ms of silence after which the server ends this session, channel or null, by, note, 1 = no notifications.
 -- Answer: as holdfast_acquire_v1, without "over" and "limit".
 create or replace function S.holdfast_session_acquire_v1(_name text, _attempt text, _kind text, _key bigint, _ttl bigint, _wait int,
@@ -23,8 +23,8 @@ begin
   perform set_config('idle_session_timeout', _idle::text, false);
   select * into h from S.holdfast_holds o where o.name = _name and o.attempt = _attempt and o.pid = pg_backend_pid();
   if found and S.holdfast_alive_v1(h) then return '["granted",' || h.token || ',1]'; end if;
-  -- First come, first served among those who are alive; a place that lasts longer than any is given comes of a clock that was set
-  -- back, and who has it asks again soon, or is dead. And advisory locks of one session do not exclude each other.
+  -- First come, first served among live waiters; an entry that expires later than any may was written before the clock was set
+  -- back: its owner polls again soon, or is dead. Advisory locks of one session do not exclude each other.
   select q.ticket into place_ from S.holdfast_waiters q where q.name = _name and q.attempt = _attempt;
   if not exists (select from S.holdfast_waiters q where q.name = _name and q.attempt <> _attempt and q.due > now
       and q.due <= now + _alive and 'x' in (q.kind, _kind) and (place_ is null or q.ticket < place_))
@@ -68,7 +68,7 @@ begin
     order by o.token limit 1))::text;
 end $$;
 
--- Wakes who is next: with a reader, the readers behind it.
+-- Wakes the next waiter; with a reader, the readers behind it.
 create or replace function S.holdfast_session_wake_v1(_name text, _quiet int) returns void language plpgsql as $$
 declare w S.holdfast_waiters; readers boolean := false; now bigint := S.holdfast_now_v1();
 begin
@@ -80,7 +80,7 @@ begin
   end loop;
 end $$;
 
--- Ends an attempt, holding or waiting, and wakes who is next. Parameters: name, attempt, 1 = no notifications.
+-- Ends an attempt, holding or waiting, and wakes the next waiter. Parameters: name, attempt, 1 = no notifications.
 -- Answer: 1 this session held it · 0 it did not.
 create or replace function S.holdfast_session_release_v1(_name text, _attempt text, _quiet int) returns text language plpgsql as $$
 declare now bigint := S.holdfast_begin_v1(); h S.holdfast_holds; was_held boolean;

@@ -26,7 +26,7 @@ begin
     returning k.token into token;
     if found then return '["granted",' || token || ',0]'; end if;
     if _ticket > 0 then
-      -- It was told that it is its turn.
+      -- It was notified that it is its turn.
       update S.holdfast_locks k set ttl = _ttl, expires = now + _ttl, channel = _channel, used = now
         where k.name = _name and k.kind = 'x' and k.owner = _attempt and k.expires > now
         returning k.token, k.line into token, lined;
@@ -75,7 +75,7 @@ begin
       insert into S.holdfast_waiters values (_name, w.ticket, _attempt, _kind, _take, _of, _ttl, now + _alive,
         now, _channel, _by, _note, _listener);
       if l.line and S.holdfast_admits_v1(l, _kind, _take, _of) then
-        -- Whoever stands before it may be gone, or have its turn only later.
+        -- The waiter ahead may be gone, or may be granted only later.
         l := S.holdfast_advance_v1(l, _attempt, _ttl, now, _quiet);
         token := S.holdfast_held_v1(l, _attempt);
       end if;
@@ -97,7 +97,7 @@ begin
   if token is not null then return '["granted",' || token || ',' || l.line::int || ']'; end if;
   place := case when w.ticket is null then 0
     else (select count(*) from (select from S.holdfast_waiters q where q.name = _name and q.ticket <= w.ticket limit 1000) a) end;
-  -- Who stands far back asks less often.
+  -- A waiter far back polls less often.
   if place > 100 and _channel is not null then
     update S.holdfast_waiters q set due = now + _alive * place / 100 where q.name = _name and q.ticket = w.ticket;
   end if;
@@ -135,7 +135,7 @@ begin
   return coalesce(l.expires - _now, 0);
 end $$;
 
--- Gives a hold back and lets in who is next. Parameters: name, attempt, last token used, 1 = no notifications.
+-- Releases a hold and grants to the next waiter. Parameters: name, attempt, last token used, 1 = no notifications.
 -- Answer: 1 it was held · 2 ended before · 0 neither.
 create or replace function S.holdfast_release_v1(_name text, _attempt text, _last bigint, _quiet int)
 returns text language plpgsql as $$
@@ -161,7 +161,7 @@ begin
   return answer;
 end $$;
 
--- Proves holds again. Parameters: JSON [[name, attempt, ttl, channel], ...] in the order of names, so that two batches cannot wait for each
+-- Renews holds. Parameters: JSON [[name, attempt, ttl, channel], ...] in the order of names, so that two batches cannot wait for each
 -- other, ttl 0 = only look, below 0 = to last for so long at least, channel null or absent = as it was; 1 = no notifications. Answer: for each 1, or 0 when it is not held, or 2 when somebody else keeps its row and there
 -- are others: to be asked again by itself, so that one row costs one lease.
 create or replace function S.holdfast_renew_v1(_items text, _quiet int) returns text language plpgsql as $$
@@ -266,7 +266,7 @@ begin
   return answer::text;
 end $$;
 
--- Ends every hold and tells the holders. Parameters: name, 1 = no notifications. Answer: how many it ended that were not overdue.
+-- Ends every hold and notifies the holders. Parameters: name, 1 = no notifications. Answer: how many it ended that were not overdue.
 create or replace function S.holdfast_force_v1(_name text, _quiet int) returns text language plpgsql as $$
 declare now bigint := S.holdfast_begin_v1(); l S.holdfast_locks; was S.holdfast_locks; h S.holdfast_holds; ended int := 0;
 begin
@@ -289,7 +289,7 @@ begin
   return ended::text;
 end $$;
 
--- Who holds and who waits. Parameter: name. Answer: [newest token, [holder, ...], [waiter, ...]], a waiter being
+-- The holders and waiters. Parameter: name. Answer: [newest token, [holder, ...], [waiter, ...]], a waiter being
 -- [attempt, kind, take, limit, µs waited, by, note].
 create or replace function S.holdfast_inspect_v1(_name text) returns text language plpgsql as $$
 declare now bigint := S.holdfast_now_v1(); l S.holdfast_locks; holders json; waiters json;

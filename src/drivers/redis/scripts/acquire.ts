@@ -59,7 +59,7 @@ local function item(h, q, d, id, kind, ttl, rest, note)
   if ended(S, id) then return 'o' end
   if till == 0 and holds(S, id) then
     if S.m == 'x' then
-      -- Who asks may be another process than who was granted: from now on it is the one to be told things.
+      -- The caller may be another process than the one that was granted: from now on, notifications go to the caller.
       local _, _, since, _, _, text = hold(S, id)
       S.e, S.r = S.now + ttl, since .. ' ' .. chan .. ' ' .. by .. ' ' .. text
       save(S)

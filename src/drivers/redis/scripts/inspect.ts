@@ -38,7 +38,7 @@ if mode == 's' or mode == 'p' then
 end
 for _, id in ipairs(call('ZRANGE', KEYS[2], 0, ${listed.waiters - 1})) do
   add(waits, 'w:', id)
-  -- Not heard of in time: dead, and out of the line as soon as anybody gets there.
+  -- Has not polled in time: dead, and removed from the queue by the next request that visits it.
   local due = string.match(waits[#waits] or '', '^%a %d+ %d+ %d+ %S+ (%d+)')
   if due and tonumber(due) <= now then waits[#waits], waits[#waits - 1] = nil, nil end
 end

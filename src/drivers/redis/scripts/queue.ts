@@ -94,7 +94,7 @@ local function stand(S, id, w, due)
   call('HSET', S.h, 'w:' .. id, table.concat(record, ' '))
 end
 
--- How many were told; 0 for a channel on which nobody was a moment ago, -1 when it cannot be known.
+-- The number of subscribers notified; 0 for a channel that had none a moment ago, -1 if it cannot be known.
 local silent = {}
 local function push(id, channel)
   if none(channel) then return -1 end
@@ -105,7 +105,7 @@ local function push(id, channel)
   return heard
 end
 
--- Who stands there looks again when what is above it ends, should nobody tell it before; without that it looks every few seconds.
+-- A waiter polls again when the entry ahead of it ends, unless it is notified before; otherwise it polls every few seconds.
 local function foretell(S, at, left)
   if left > ${safetyPoll * 1000} then return end
   for _, id in ipairs(call('ZRANGE', S.q, at, at + 2)) do
@@ -114,8 +114,8 @@ local function foretell(S, at, left)
   end
 end
 
--- Sets S.mine when me was granted, S.open when the whole line was passed, S.due when the lock is kept free for one of it, S.further
--- when there are more than one run may look at. Begins at the score from.
+-- Sets S.mine if me was granted, S.open if the whole queue was visited, S.due if the lock is kept free for an entry, S.further
+-- if there are more entries than one run may visit. Begins at the score from.
 local function walk(S, me, ttl, from)
   S.open, S.kept, S.keeps = not S.line, nil, 0
   if S.open or barred() > 0 then return end
@@ -129,7 +129,7 @@ local function walk(S, me, ttl, from)
       return
     end
     if seen == 32 then
-      -- What it is kept for is known to this run alone: the next one would let in what does not fit beside it, but for readers among readers.
+      -- Only this run knows whom the lock is kept for: the next run would admit a request that does not fit beside it, except readers among readers.
       if not S.kept or S.m == 's' then S.further = ids[2] end
       return pushed and at
     end
@@ -177,12 +177,12 @@ local function advance(S, me, ttl, from)
   if waits then foretell(S, waits, S.e - S.now) end
 end
 
--- What a verb answers, and where whoever asked must go on.
+-- The reply of a verb, and where the caller must continue.
 local function answer(S, result)
   return S.further and result .. ' ' .. S.further or result
 end
 
--- Brings the lock up to date: what is overdue goes, and who then fits comes in.
+-- Brings the lock up to date: drops expired holds, and grants to the waiters that then fit.
 local function look(S)
   overdue(S)
   if S.dirty then advance(S) end

@@ -75,7 +75,7 @@ if writer and not promoted and string.sub(writer, 1, #boot) == boot then boot = 
 if synced and always == '?' and writer ~= boot then return 'aof' end
 local most = math.max(longest, tonumber(ttl or 0))
 local standing = till and tonumber(till) > wall and tonumber(till) or 0
--- Of whoever has set a longer ttl there may be holders that the quarantine did not reckon with.
+-- A client with a longer ttl may have holders that the quarantine did not account for.
 if standing > 0 then standing = standing + most - ttl end
 
 local stranger = known ~= '-' and known ~= lineage
@@ -97,7 +97,7 @@ elseif writer ~= boot then
 elseif life ~= boot and known ~= '-' and longest > tonumber(ttl) then
   lost = start
 elseif known == '-' and strict then
-  -- It may have been drawn by one that took the server for new without reason.
+  -- A client may have drawn it because it mistook the server for a new one.
   lost = tonumber(string.match(lineage, '%.(%d+)$'))
 end
 -- A lineage from before the clock was set back would bar every newcomer anew, until the clock is there again.

@@ -107,7 +107,7 @@ slotBar = function(decides)
     local till, writer, ttl, since = string.match(text, '^(%d+) (%S+) (%d+) (%d+)$')
     if not till then return false, 0, 0, 0 end
     till, ttl = tonumber(till), tonumber(ttl)
-    -- Of whoever has set a longer ttl there may be holders that the quarantine did not reckon with.
+    -- A client with a longer ttl may have holders that the quarantine did not account for.
     return writer == life, till > wall and till + math.max(0, longest - ttl) or 0, tonumber(since), ttl
   end
   -- Never longer than it takes for all to run out, in case the clock has been set back.

@@ -49,7 +49,7 @@ local function load(h, q, d)
     end
     S.lined, S.free, S.known = S.line, m == '-', true
   elseif v[2] then
-    -- Only endings are remembered, for a while.
+    -- Only ended attempts are remembered, for a while.
     S.free = true
   end
   return S
@@ -97,7 +97,7 @@ local function nextDue(S)
   if first[1] then S.e = tonumber(first[2]) else S.m, S.o, S.r = '-', '-', '' end
 end
 
--- An exclusive hold that was not given back may have used all of its reserve.
+-- An exclusive hold that was not released may have used its whole token reserve.
 local function leave(S, id, last)
   S.dirty = true
   if S.m == 'x' then
@@ -115,7 +115,7 @@ local function leave(S, id, last)
   nextDue(S)
 end
 
--- Ends what is overdue, 128 at most: a script must not block the server. S.further says that there is more of it.
+-- Ends expired holds, at most 128: a script must not block the server. S.further: there are more.
 local function overdue(S)
   if S.m == '-' or S.e > S.now then return end
   if S.m == 'x' then return leave(S, S.o) end
@@ -141,7 +141,7 @@ local function ended(S, id)
   return S.x ~= '' and string.find(S.x, ' ' .. id .. ' ', 1, true)
 end
 
--- The four newest endings, and those ghosts whose time has not passed, each after its time.
+-- The four newest ended attempts, and the unexpired tombstones, each after its expiry.
 local function remember(S, id, till)
   local kept, n = till and ' ~' .. num(till) .. ' ' .. id .. ' ' or ' ' .. id .. ' ', 1
   local ghost

@@ -124,7 +124,7 @@ local function item(h, q, d, order)
   local ids = S.m == 'x' and { S.o } or S.m == '-' and {} or call('ZRANGE', d, 0, -1)
   for _, id in ipairs(ids) do
     local _, _, _, channel = hold(S, id)
-    -- Also on one that was not up at the grant: it may be now.
+    -- Also on a replica that was down at the grant: it may be up now.
     if channel and #channel > 2 then tell(string.gsub(channel, '^-', ''), 'x ' .. id) end
     leave(S, id)
   end

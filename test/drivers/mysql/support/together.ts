@@ -36,7 +36,7 @@ export function togetherTests(server: () => MysqlServer): void {
       assert.ok(token > (tops.get(name) ?? Number.POSITIVE_INFINITY), name)
   })
 
-  it('of every kind are told apart, also where some have never been used', async (t) => {
+  it('of every kind are distinguished, also where some have never been used', async (t) => {
     const [a, b] = [peer(t, server().port), peer(t, server().port, { library: 'mariadb' })]
     const of = (locks: Locks) => [
       locks.mutex('kinds, mutex'),
