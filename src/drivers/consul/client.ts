@@ -194,11 +194,13 @@ export class Client {
   /** 404 and 409 are answers; the rest is a refusal. */
   async #ask(at: number, ask: HttpRequest, timeout: number): Promise<HttpResponse> {
     const host = this.#hosts[at]
-    if (host === undefined || this.#closed)
-      throw new BackendError('consul', 'these locks were closed', { closed: true })
+    if (host === undefined || this.#closed) throw closed()
     const { token } = this.#settings
     const headers = token === undefined ? {} : { 'x-consul-token': token }
-    const answer = await host.send({ ...ask, headers }, timeout)
+    const answer = await host.send({ ...ask, headers }, timeout).catch((error) => {
+      // Closing ended the request.
+      throw this.#closed ? closed() : error
+    })
     this.time.update(answer.headers['date'], answer.sent)
     const { status, text } = answer
     if (status !== 200 && status !== 404 && status !== 409) throw parseRefusal(status, text)
@@ -218,6 +220,8 @@ export class Client {
     return all.length === 0 ? path : `${path}?${all.join('&')}`
   }
 }
+
+const closed = () => new BackendError('consul', 'these locks were closed', { closed: true })
 
 /** Every key in an answer must have its indexes: tokens and the order of the queue are made of them. */
 const isKey = (kv: unknown): boolean => {
