@@ -288,10 +288,12 @@ export class LocalQueue {
   }
 
   async close(): Promise<void> {
-    const { queue: queued, asking, heldBack } = this.#state
+    const { queue: queued, asking } = this.#state
     for (const request of [...queued]) request.deadline.end('closed')
     const sent = [...asking]
     for (const { owner } of sent) owner?.deadline.end('closed')
+    // Only now: a listener of those ends may have released a hold.
+    const { heldBack } = this.#state
     if (heldBack !== undefined) queue.removeHold(this.#state, heldBack)
     this.#stopMinting?.()
     if (heldBack !== undefined) void heldBack.watchdog.release()
@@ -414,7 +416,9 @@ export class LocalQueue {
    */
   #supersede({ mode }: Claim, grant: Grant): boolean {
     const others = queue.excludedBy(this.#state, mode)
-    for (const { token, watchdog } of others) if (token < grant.token) watchdog.lose('revoked')
+    for (const { token, watchdog } of others) {
+      if (token < grant.token && watchdog.checkNow() !== 'lost') watchdog.lose('revoked')
+    }
     return others.every(({ token }) => token < grant.token)
   }
 

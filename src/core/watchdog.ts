@@ -366,7 +366,7 @@ export class Watchdog implements Entry, LazyTimer {
 
   #answered(validUntil: number | undefined): void {
     if (this.ended !== undefined) return
-    if (validUntil === undefined) this.lose('taken')
+    if (validUntil === undefined && this.checkNow() !== 'lost') this.lose('taken')
     // The reply may have waited for a machine that slept: do not report a renewal that has already expired.
     if (this.checkNow() === 'lost') return
     this.#lastError = undefined

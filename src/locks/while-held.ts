@@ -6,7 +6,7 @@ import { type Deadline, TimedOut, withDeadline } from '../core/with-deadline.js'
 
 /**
  * A lease that ran out because the store was silent is an outage: the holder learns how long it was tried, and why.
- * @throws LeaseLostError when the lease was lost for another reason; BackendError with code `UNAVAILABLE` when the
+ * @throws LeaseLostError when the lease was released or lost for another reason; BackendError with code `UNAVAILABLE` when the
  * store did not reply before the lease ran out; what `work` throws
  */
 export async function whileHeld<R>(
@@ -27,5 +27,6 @@ export async function whileHeld<R>(
   if (!(done instanceof TimedOut)) return done
   const { lost } = lease.hold
   if (lost !== undefined && lost.why !== 'expired') throw lost
+  if (lease.hold.state() === 'released') throw lease.hold.lostError()
   throw unavailable(engine.driver.name, lease.name, done.waited, done.error)
 }

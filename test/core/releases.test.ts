@@ -1,6 +1,8 @@
 // Releases that the store did not answer: repeated in the background, and once more by `close()`, which ends in any case.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { createLocks } from 'holdfast'
+import { memory } from 'holdfast/memory'
 import type { ReleaseResult } from '../../src/core/driver.js'
 import { leakCheck } from '../support/leaks.js'
 import { type Script, script } from '../support/scripted-driver.js'
@@ -129,4 +131,19 @@ test('a grant that nobody waits for any more is released as persistently', async
   assert.equal(grant?.releases, 2)
   await s.locks.close()
   assert.equal(grant?.releases, 3)
+})
+
+test('a lock whose last hold a listener releases as it is asked for again is still known to close()', async () => {
+  const locks = createLocks(memory())
+  // So many that a queue without holders and waiters is forgotten.
+  for (let i = 0; i < 300; i++) await (await locks.mutex(`name ${i}`).acquire()).release()
+  const first = await locks.mutex('m').acquire()
+  const stop = locks.on('requested', () => {
+    stop()
+    void first.release()
+  })
+  const second = await locks.mutex('m').acquire()
+  assert.equal((await locks.health()).held, 1)
+  await locks.close()
+  assert.equal(second.isHeld, false)
 })

@@ -275,6 +275,8 @@ export class Waiter {
     quiet.add(order, { onGone: this.#pause.set, onFailure: (error) => this.#wait.report?.({ error }) })
     await this.#park(Number.POSITIVE_INFINITY)
     quiet.delete(order)
+    // Nobody watched the row meanwhile: the same version, of a restored row, does not show that it has not changed.
+    this.#version = -1
     return 'again'
   }
 

@@ -76,6 +76,33 @@ test('a hold that was granted while the subscription was away is notified of a f
   for (const { reason } of signals) assert.equal(reason.why, 'revoked')
 })
 
+test('a grant to a request that had no channel before records the one that it has now', async (t) => {
+  await peer(t, server.port)
+    .locks.mutex('the schema')
+    .run(async () => {})
+  const ask = async (name: string, attempt: string, kind: 'x' | 's', channel: string | null) => {
+    const [row] = await server.sql(
+      `select holdfast_acquire_v1($1, $2, $3, 60000000, 1, 1, 1, 60000000, 0, $4, null, 'a test', null, 0) as answer`,
+      [name, attempt, kind, channel],
+    )
+    return JSON.parse(String(row?.['answer']))[0]
+  }
+  // The reply to the first request was lost.
+  for (const kind of ['x', 's'] as const) {
+    const name = `asked twice ${kind}`
+    assert.equal(await ask(name, 'a', kind, null), 'granted')
+    assert.deepEqual(await unheard([name]), [name])
+    assert.equal(await ask(name, 'a', kind, 'c'), 'granted')
+    assert.deepEqual(await unheard([name]), [])
+  }
+  // The entry in the queue has no channel, and the request that finds the lock free has one.
+  await ask('queued', 'a', 'x', 'c')
+  assert.equal(await ask('queued', 'b', 'x', null), 'blocked')
+  await server.sql(`update holdfast_locks set expires = 0 where name = 'queued'`)
+  assert.equal(await ask('queued', 'b', 'x', 'c'), 'granted')
+  assert.deepEqual(await unheard(['queued']), [])
+})
+
 /** Those of the names whose hold has no channel. */
 async function unheard(names: readonly string[]): Promise<unknown[]> {
   const rows = await server.sql(

@@ -93,6 +93,8 @@ begin
       end if;
     end if;
   end if;
+  -- Its queue entry, or a request before this one, may have had no channel yet.
+  if token is not null and _channel is not null then l := S.holdfast_reached_v1(l, _attempt, _channel); end if;
   perform S.holdfast_save_v1(was, l, now);
   if token is not null then return '["granted",' || token || ',' || l.line::int || ']'; end if;
   place := case when w.ticket is null then 0
