@@ -195,8 +195,8 @@ export const drivers: Readonly<Record<DriverName, Facts>> = {
     weak: [
       { says: 'A crashed holder blocks for up to twice its ttl', more: ', which is 10 s at least.' },
       {
-        says: 'Each name that is waited for in a process holds a query, and a connection, open.',
-        more: ' Agents take 200 from one address.',
+        says: 'Each name that is waited for in a process holds up to three queries, each with a connection, open',
+        more: '. Agents take 200 connections from one address.',
       },
       { says: 'A restored snapshot takes indexes, and so tokens, back.', more: '' },
     ],
