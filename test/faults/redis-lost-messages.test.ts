@@ -108,8 +108,15 @@ test('a single attempt that was asked twice holds nothing once it was told "not 
   let again = false
   proxy.up.hold((bytes) => /subscribe/i.test(`${bytes}`) || (again && /evalsha/i.test(`${bytes}`)))
   // It waits for something, so it opens its channel, which is up when we say so.
+  const blocked = new Promise<void>((resolve) => {
+    const stop = b.locks.on('waiting', () => {
+      stop()
+      resolve()
+    })
+  })
   const waits = b.locks.mutex('line').acquire()
-  await proxy.up.holding()
+  // Its reply must not pass for the one to the attempt.
+  await Promise.all([proxy.up.holding(), blocked])
   proxy.down.hold((bytes) => !/subscribe/i.test(`${bytes}`))
   const attempt = b.locks.mutex('asked twice').tryAcquire()
   // The server has said "not free".
