@@ -109,7 +109,7 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
     await watch.end()
     unwatch()
     const history = readHistory(folder)
-    const judged = evaluateRun(history, faults, store, complaints)
+    const judged = evaluateRun(history, faults, { ...store, ttl }, complaints)
     if (judged.violations.length + complaints.length > 0) keep(folder, options.keep)
     return {
       ...judged,

@@ -39,13 +39,16 @@ interface Span {
   readonly to: number
 }
 
+/** What the verdict depends on besides the history: `ttl` is that of the run, in ms. */
+export type Judged = Pick<Store, 'settles' | 'check'> & { readonly ttl: number }
+
 /** How long after a fault order may be violated, in ms: an affected worker comes back in its own time. */
 const excuseWindow = 1_000
 
 export function evaluateRun(
   whole: History,
   faults: readonly Fault[],
-  store: Pick<Store, 'settles' | 'check'>,
+  store: Judged,
   complaints: readonly string[],
 ): Verdict {
   const starvation = findStarvation(whole)
@@ -56,7 +59,7 @@ export function evaluateRun(
   for (const violation of check(history, { liveness: { within: store.settles }, ...store.check })) {
     if (violation.rule === 'fifo' && violation.parties.some((one) => touched(one, spans, history.end)))
       continue
-    const excuse = excuseFor(violation, spans, faults) ?? isMachineStall(violation, starvation, store)
+    const excuse = excuseFor(violation, spans, faults) ?? excuseForMachine(violation, starvation, store)
     if (excuse === undefined) violations.push(violation)
     else excused.push({ violation, ...excuse })
   }
@@ -64,22 +67,30 @@ export function evaluateRun(
   return { violations, excused, complaints, counts }
 }
 
-/** A wait that would have kept to the bound without what the machine did. One that never ended has no excuse. */
-function isMachineStall(
-  { rule, parties: [one] }: Violation,
+/**
+ * What the machine explains. A late wait that would have kept to the bound without what the machine did; one that never ended has no excuse.
+ * And an overtaken fair waiter, if a process got no processor for a whole ttl during the wait: a grant can be used up before its process, or
+ * the store, has looked at it, and the waiter then queues again.
+ */
+function excuseForMachine(
+  { rule, at, parties: [one] }: Violation,
   { history, within }: Starvation,
-  { settles }: Pick<Store, 'settles'>,
+  { settles, ttl }: Judged,
 ): { fault: string; why: string } | undefined {
-  const ended = one?.granted ?? one?.failed
-  if (rule !== 'liveness' || one === undefined || ended === undefined) return undefined
+  if (one === undefined) return undefined
+  const fault = 'starved by the machine'
+  if (rule === 'fifo') {
+    if (within(one.invoked, at) < ttl) return undefined
+    return { fault, why: 'during the wait some process got no processor for as long as a grant lasts' }
+  }
+  const ended = one.granted ?? one.failed
+  if (rule !== 'liveness' || ended === undefined) return undefined
   const quiet = history.events.findLast(({ op }) => op === 'fault')?.t ?? 0
   const since = Math.max(quiet, one.invoked)
-  const starved = within(since, ended)
-  if ((ended - since) / 1e6 - starved > settles) return undefined
-  return {
-    fault: 'starved by the machine',
-    why: 'for as long as the wait was late, processes of the lab got no processor or the store answered nobody',
-  }
+  if ((ended - since) / 1e6 - within(since, ended) > settles) return undefined
+  const why =
+    'for as long as the wait was late, processes of the lab got no processor or the store answered nobody'
+  return { fault, why }
 }
 
 /** The checker looks for faults that begin or end during a wait; here a fault may also last through it. */

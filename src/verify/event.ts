@@ -48,6 +48,8 @@ interface EventFields {
   readonly fair?: boolean
   /** The caller's maximum wait, in ms; 0 = a try. Absent = for ever. */
   readonly wait?: number
+  /** On `acquire` `ok`: the term of the lease, in ms; absent = not limited by time. */
+  readonly ttl?: number
   /** The value read or written. */
   readonly value?: number
   /** Position of an accepted write in the order in which the resource applied them, if the resource can report it. */

@@ -6,6 +6,7 @@ import { groupBy } from './group-by.js'
 interface Draft {
   readonly name: string
   readonly granted: number | undefined
+  readonly proven: number | undefined
   readonly released: number | undefined
   readonly lost: number | undefined
   forced: number | undefined
@@ -31,15 +32,23 @@ export function noteForce(forces: Force[], { client, name, phase, t }: Event): v
   if (known !== undefined) known.to = phase === 'ok' ? t : t + forcedLate
 }
 
-/** At some moment during the call, the store took the lock from everybody who had been granted it by then. */
-export function markForced(drafts: readonly Draft[], forces: readonly Force[]): void {
+/**
+ * At some moment during the call, the store took the lock from everybody to whom it had granted it by then, also from a holder that had not
+ * read the reply yet. A call without an end in the history ends when its client was last seen, or soon after that.
+ */
+export function markForced(
+  drafts: readonly Draft[],
+  forces: readonly Force[],
+  lastSeen: ReadonlyMap<string, number>,
+): void {
   if (forces.length === 0) return
+  for (const force of forces) force.to = Math.min(force.to, (lastSeen.get(force.client) ?? 0) + forcedLate)
   const byName = groupBy(forces, (force) => force.name)
   for (const draft of drafts) {
-    const { granted, name } = draft
-    if (granted === undefined) continue
+    const { granted, proven, name } = draft
+    if (granted === undefined || proven === undefined) continue
     const ended = Math.min(draft.released ?? Number.POSITIVE_INFINITY, draft.lost ?? Number.POSITIVE_INFINITY)
-    const force = byName.get(name)?.find(({ from, to }) => granted <= to && ended >= from)
+    const force = byName.get(name)?.find(({ from, to }) => proven <= to && ended >= from)
     if (force !== undefined) draft.forced = Math.max(granted, force.from)
   }
 }

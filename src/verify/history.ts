@@ -21,6 +21,11 @@ export interface Acquisition {
   /** When it was reported as queued. */
   readonly queued: number | undefined
   readonly granted: number | undefined
+  /**
+   * The store granted it no earlier than this. A lease counts its term from the call of the request that obtained it, so this is its first
+   * deadline less its term; `granted` if either is unknown.
+   */
+  readonly proven: number | undefined
   readonly token: number | undefined
   /** The last reported deadline, whether shorter or longer than the one before. */
   readonly until: number | undefined
@@ -69,7 +74,7 @@ export function createHistory(unsorted: readonly Event[]): History {
   }
   const acquisitions = [...drafts.values()]
   markDead(acquisitions, [...kills.values()], lastSeen)
-  markForced(acquisitions, forces)
+  markForced(acquisitions, forces, lastSeen)
   return { events, acquisitions, end: events.at(-1)?.t ?? 0 }
 }
 
@@ -86,6 +91,7 @@ function apply(drafts: Map<string, Draft>, event: Event, attempt: string): void 
   if (event.op === 'acquire') {
     if (event.phase === 'ok') {
       draft.granted ??= event.t
+      draft.proven ??= proven(event)
       draft.token ??= event.token
     } else if (event.phase === 'fail') draft.failed ??= event.t
     else if (event.phase === 'info') draft.queued ??= event.t
@@ -110,6 +116,7 @@ function begin(event: Event, attempt: string): Draft {
     invoked: event.t,
     queued: undefined,
     granted: undefined,
+    proven: undefined,
     token: undefined,
     until: undefined,
     downgrading: undefined,
@@ -121,6 +128,10 @@ function begin(event: Event, attempt: string): Draft {
     died: undefined,
     events: [],
   }
+}
+
+function proven({ t, until, ttl }: Event): number {
+  return until === undefined || ttl === undefined ? t : Math.min(t, until - ttl * 1e6)
 }
 
 /** From the decision to kill until the process was seen to be dead. */

@@ -88,7 +88,9 @@ export class Journal {
     // Read in this order, so that the recorded claim never outlasts the real one.
     const now = recorder.now()
     const until = deadline(now, lease.remaining())
-    recorder.write({ op: 'acquire', phase: 'ok', name: open.name, attempt: open.attempt, token, ...until })
+    const term = lease.ttl < Number.POSITIVE_INFINITY ? { ttl: lease.ttl } : {}
+    const { name, attempt } = open
+    recorder.write({ op: 'acquire', phase: 'ok', name, attempt, token, ...term, ...until })
     return open
   }
 

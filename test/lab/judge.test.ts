@@ -38,7 +38,7 @@ const goesBack = [
 
 function judged(...events: readonly Event[]): { violations: string[]; excused: string[] } {
   const history = createHistory([...goesBack, ...events].sort((a, b) => a.t - b.t))
-  const { violations, excused } = evaluateRun(history, faults, { settles: 10_000, check: {} }, [])
+  const { violations, excused } = evaluateRun(history, faults, { settles: 10_000, check: {}, ttl: 500 }, [])
   return {
     violations: violations.map(({ rule }) => rule),
     excused: excused.map(({ violation, fault }) => `${violation.rule} after ${fault}`),
@@ -99,7 +99,7 @@ function late(...starved: readonly [until: number, ms: number, kind?: string][])
   )
   const wait = held('a', 'a:1', [1_000, 8_000, 8_001], { token: 7 })
   const history = createHistory([...wait, ...machine].sort((a, b) => a.t - b.t))
-  const { violations, excused } = evaluateRun(history, faults, { settles: 5_000, check: {} }, [])
+  const { violations, excused } = evaluateRun(history, faults, { settles: 5_000, check: {}, ttl: 500 }, [])
   return {
     violations: violations.map(({ rule }) => rule),
     excused: excused.map(({ violation, fault }) => `${violation.rule} after ${fault}`),
@@ -115,6 +115,32 @@ test('a late wait is counted apart if the machine starved a process during it fo
   assert.deepEqual(late([3_500, 1_000], [6_000, 900]), own, 'too short')
   assert.deepEqual(late([3_500, 1_500], [3_600, 1_500]), own, 'the same time, of two processes')
   assert.deepEqual(late([900, 800], [3_500, 1_300], [9_500, 900]), own, 'before and after it')
+})
+
+/** A fair waiter queued at 10 ms and granted after two that came later, at 1,800 ms. */
+function overtaken(...starved: readonly [until: number, ms: number][]): string[] {
+  const fair = { fair: true }
+  const waiter = held('a', 'a:1', [0, 1_800, 1_801], { token: 9, ...fair })
+  const queued = event(10, 'a', 'a:1', { op: 'acquire', phase: 'info' })
+  const machine = starved.map(([at, value]) =>
+    event(at, 'm', 'm:1', { op: 'fault', phase: 'info', kind: 'starved by the machine', value }),
+  )
+  const later = [
+    ...held('b', 'b:1', [1_000, 1_500, 1_550], { token: 7, ...fair }),
+    ...held('c', 'c:1', [1_100, 1_600, 1_650], { token: 8, ...fair }),
+  ]
+  const history = createHistory([...waiter, queued, ...later, ...machine].sort((a, b) => a.t - b.t))
+  const check = { fifo: { bound: 0 } }
+  const { violations, excused } = evaluateRun(history, faults, { settles: 5_000, check, ttl: 500 }, [])
+  return [...violations.map(({ rule }) => rule), ...excused.map(({ fault }) => `excused: ${fault}`)]
+}
+
+test('an overtaken fair waiter is counted apart if the machine starved a process for a whole ttl during the wait', () => {
+  assert.deepEqual(overtaken(), ['fifo'])
+  assert.deepEqual(overtaken([900, 300], [1_700, 200]), ['excused: starved by the machine'])
+  assert.deepEqual(overtaken([900, 300], [1_700, 190]), ['fifo'], 'for less than a ttl')
+  assert.deepEqual(overtaken([900, 500], [950, 100]), ['excused: starved by the machine'])
+  assert.deepEqual(overtaken([2_500, 600]), ['fifo'], 'after the wait')
 })
 
 after(leakCheck)

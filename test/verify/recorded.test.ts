@@ -43,6 +43,7 @@ describe('recorded locks', () => {
     assert.equal(events[0]?.wait, 10_000)
     const [one] = acquisitions
     assert.ok(one !== undefined && Number.isSafeInteger(one.token))
+    assert.equal(events[1]?.ttl, 5_000)
     const left = (one.until! - one.granted!) / 1e6
     assert.ok(left > 4_000 && left < 5_000, `${left} ms`)
   })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
-import { createHistory, exclusion, printViolation } from 'holdfast/verify'
+import { createHistory, type Event, exclusion, printViolation } from 'holdfast/verify'
 import { leakCheck } from '../../support/leaks.js'
 import { event, held, hunt, neighbours, pick, prolong } from '../bugs.js'
 
@@ -76,6 +76,33 @@ describe('the exclusion checker', () => {
       exclusion(createHistory([...holder, force('invoke', 30), force('info', 31), ...next])),
       [],
     )
+  })
+
+  it('ends the claim of a grant whose reply was still unread when the operator took the lock', () => {
+    const [invoke, ok] = held('a', 'a:1', [25, 50, 90], { until: 95 })
+    const force = (phase: 'invoke' | 'ok', t: number, client = 'o') => {
+      const { attempt: _, ...rest } = event(t, client, '', { op: 'force', phase })
+      return rest
+    }
+    const forced = [force('invoke', 30), force('ok', 35)]
+    const next = held('b', 'b:1', [40, 60, 80])
+    const judge = (events: readonly Event[]) => exclusion(createHistory(events)).length
+    // A term of 65 ms that ends at 95 was requested at 30: the store may have granted it before it carried the force out.
+    assert.equal(judge([invoke!, { ...ok!, ttl: 65 }, ...forced, ...next]), 0)
+    // This one was requested at 36, when the operator had the reply.
+    assert.equal(judge([invoke!, { ...ok!, ttl: 59 }, ...forced, ...next]), 1)
+    // Without a term nothing is known but when it was granted.
+    assert.equal(judge([invoke!, ok!, ...forced, ...next]), 1)
+  })
+
+  it('lets a force without an end take nothing that was granted long after its client fell silent', () => {
+    const { attempt: _, ...force } = event(30, 'o', '', { op: 'force', phase: 'invoke' })
+    const pair = (at: number) => [
+      ...held('a', 'a:1', [at, at + 10, at + 90], { until: at + 95 }),
+      ...held('b', 'b:1', [at, at + 20, at + 80]),
+    ]
+    assert.equal(exclusion(createHistory([force, ...pair(9_000)])).length, 0)
+    assert.equal(exclusion(createHistory([force, ...pair(11_000)])).length, 1)
   })
 
   it('ends a claim when its process is killed, but not before its last word', () => {
