@@ -84,8 +84,13 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
       let there = true
       let lastUp = world.now
       let lastDown = world.now
-      /** What is still on its way when it breaks, arrives or not. */
+      // In the order in which it was sent: events of one moment come in any order, and each hands on what is first in line.
+      const toServer: (() => void)[] = []
+      const toProcess: Down[] = []
+      /** What is still on its way when it breaks, arrives or not; after what is lost nothing arrives. */
       let broken = false
+      let lost = false
+      const arrive = () => toServer.shift()?.()
       const remote: Remote<Down> = {
         process,
         opened: world.now,
@@ -95,17 +100,18 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
         send(message) {
           if (!there) return
           lastDown = Math.max(lastDown, world.now + delay())
+          toProcess.push(message)
           process.hears(lastDown, () => {
-            if (here && !closed) ear.heard(message)
+            const first = toProcess.shift() as Down
+            if (here && !closed) ear.heard(first)
           })
         },
       }
-      const noticeThere = (after: number) =>
-        atServer(world.now + after, () => {
-          if (!there) return
-          there = false
-          service.left(remote)
-        })
+      const endThere = () => {
+        if (!there) return
+        there = false
+        service.left(remote)
+      }
       const noticeHere = (after: number) =>
         process.hears(world.now + after, () => {
           if (!here) return
@@ -119,27 +125,31 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
       const wire = {
         send(message: Up) {
           lastUp = Math.max(lastUp, world.now + delay())
+          // A server reads nothing from a connection that it knows has ended.
+          toServer.push(() => {
+            if (there) service.onMessage(remote, message)
+          })
           atServer(lastUp, () => {
             // Lost half of the time; what arrives may be late, as from a queue on the way.
-            if (broken && chance() < 0.5) return
-            // A server reads nothing from a connection that it knows has ended.
-            const heard = () => {
-              if (there) service.onMessage(remote, message)
-            }
-            if (broken && chance() < 0.5) atServer(world.now + chance() * 300, heard)
-            else heard()
+            if (broken && chance() < 0.5) lost = true
+            if (lost) return
+            if (broken && chance() < 0.5) atServer(world.now + chance() * 300, arrive)
+            else arrive()
           })
         },
         cut() {
           if (broken) return
           broken = true
-          noticeThere(chance() < 0.7 ? delay() : chance() * 1_000)
+          atServer(world.now + (chance() < 0.7 ? delay() : chance() * 1_000), endThere)
           noticeHere(chance() < 0.7 ? delay() : chance() * 500)
         },
         end() {
           cuts.delete(entry)
           here = false
-          noticeThere(delay())
+          if (broken) return
+          // The server notices the end after what was sent before it.
+          toServer.push(endThere)
+          atServer(Math.max(lastUp, world.now + delay()), arrive)
         },
       }
       const entry = { process, cut: wire.cut }
