@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { after, afterEach, describe as group, test } from 'node:test'
 import { createLocks, type Locks } from 'holdfast'
 import { target } from '../../src/cli/connect.js'
+import { withoutDescriptors } from '../support/descriptors.js'
 import { leakCheck } from '../support/leaks.js'
 import { startRedis } from '../support/servers/redis.js'
 import { until } from '../support/until.js'
@@ -121,6 +122,30 @@ group('a script never goes on without its lock', () => {
       await until(() => !alive(leader))
     })
   }
+})
+
+test('a lock is held on while the process beside the script has no file descriptor left', async () => {
+  const { running, pid } = leading('holdfast hold starved --for $$ --ttl 3s; sleep 60')
+  await until(() => running.stdout() !== '')
+  const leader = await pid()
+  const { locks, close } = await locksOf(url)
+  const left = async () => (await locks.inspect('starved')).holders[0]?.expiresIn ?? 0
+  await withoutDescriptors(processesOf().background ?? 0, async () => {
+    // Between two renewals it has looked for the script several times.
+    for (let renewals = 0, before = await left(); renewals < 2; renewals++) {
+      await until(async () => {
+        const [last, now] = [before, await left()]
+        before = now
+        return now > last || now === 0
+      })
+    }
+    assert.equal(await locks.mutex('starved').tryAcquire(), undefined)
+  })
+  kill(-leader, 'SIGKILL')
+  await running.ended
+  const next = await locks.mutex('starved').acquire({ wait: 20_000 })
+  await next.release()
+  await close()
 })
 
 test('who is ended while it waits for the lock leaves nothing, and the script goes on', async () => {

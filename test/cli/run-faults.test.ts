@@ -11,6 +11,7 @@ import { fileURLToPath } from 'node:url'
 import { createLocks } from 'holdfast'
 import { exclusion, type History, printViolation, readHistory } from 'holdfast/verify'
 import { target } from '../../src/cli/connect.js'
+import { withoutDescriptors } from '../support/descriptors.js'
 import { leakCheck } from '../support/leaks.js'
 import { until } from '../support/until.js'
 import { alive, bench, describe, kill, type Running, stateOf } from './support/cli.js'
@@ -262,6 +263,17 @@ test('runs that are killed one after the other, at any moment, never overlap', a
   await until(() => left().length === 0, { within: 20_000 }).catch(() => assert.fail(describe(left())))
   assert.deepEqual(exclusion(history()).map(printViolation), [])
   assert.ok(history().acquisitions.length >= 8)
+})
+
+test('a lock process without a file descriptor left ends its command as it should, and releases only then', async () => {
+  const stubborn = 'trap "" TERM; echo in; while :; do sleep 0.1; done'
+  const run = start(
+    ...['run', 'starved', '--max-hold', '5s', '--kill-after', '1s', '--', 'sh', '-c', stubborn],
+  )
+  await until(() => run.stdout() !== '')
+  const { code, stderr } = await withoutDescriptors(await keeperOf(run), () => run.ended)
+  assert.equal(code, 124, stderr)
+  assert.equal(stderr, 'holdfast: stopping the command with SIGTERM: it ran longer than 5s\n')
 })
 
 // A test that fails must not be the reason why the next one does.

@@ -4,8 +4,9 @@
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { badInput } from '../exit.js'
+import { badInput, CliError, exits } from '../exit.js'
 import { hasThreads } from '../run/group.js'
+import { unlessGone } from '../run/proc.js'
 
 export interface Owner {
   readonly pid: number
@@ -31,7 +32,7 @@ export function parseOwner(text: string, name: string): Owner {
   }
   if (!/^\d+$/.test(text) || pid < 1 || pid > 2 ** 31 - 1)
     throw badInput(`--for must be the id of a process, as in --for $$, got '${text}'`)
-  const shown = readState(pid)
+  const shown = stateFor(pid)
   if (shown === undefined || shown.ended) throw badInput(`--for ${pid}: there is no such process`)
   checkRight(pid)
   if (shown.group !== pid) {
@@ -54,36 +55,50 @@ function checkRight(pid: number): void {
   }
 }
 
-export function hasEnded({ pid, start }: Owner): boolean {
-  const shown = readState(pid)
-  return shown === undefined || shown.ended || shown.start !== start
+function stateFor(pid: number): ProcessState | undefined {
+  try {
+    return readState(pid)
+  } catch (error) {
+    const why = (error as Error).message
+    throw new CliError(exits.unavailable, `--for ${pid}: cannot find out whether this process runs: ${why}`)
+  }
 }
 
+/** True only when it has certainly ended: if that cannot be read, as when no file descriptor is left, the lock is held on. */
+export function hasEnded({ pid, start }: Owner): boolean {
+  try {
+    const shown = readState(pid)
+    return shown === undefined || shown.ended || shown.start !== start
+  } catch {
+    return false
+  }
+}
+
+/** @returns undefined: there is no such process @throws Error: this cannot be found out now */
 function readState(pid: number): ProcessState | undefined {
   return process.platform === 'linux' ? readFromProc(pid) : readFromPs(pid)
 }
 
 function readFromProc(pid: number): ProcessState | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    // After the name, which may contain spaces and brackets: state, parent, group, …, start (the 22nd field).
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    const [state = '', , group] = fields
-    return {
-      group: Number(group),
-      start: fields[19] ?? '',
-      ended: state === 'X' || (state === 'Z' && !hasThreads(pid)),
-    }
-  } catch {
-    return undefined
+  const stat = unlessGone(() => readFileSync(`/proc/${pid}/stat`, 'utf8'))
+  if (stat === undefined) return undefined
+  // After the name, which may contain spaces and brackets: state, parent, group, …, start (the 22nd field).
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  const [state = '', , group] = fields
+  return {
+    group: Number(group),
+    start: fields[19] ?? '',
+    ended: state === 'X' || (state === 'Z' && !hasThreads(pid)),
   }
 }
 
 function readFromPs(pid: number): ProcessState | undefined {
-  const { status, stdout } = spawnSync('ps', ['-o', 'pgid=,stat=,lstart=', '-p', `${pid}`], {
+  const { error, status, stdout } = spawnSync('ps', ['-o', 'pgid=,stat=,lstart=', '-p', `${pid}`], {
     encoding: 'utf8',
   })
-  const [, group, state, start] = /^\s*(\d+)\s+(\S+)\s+(.+?)\s*$/.exec(stdout ?? '') ?? []
+  // Without a process, ps ends with 1 and prints nothing.
+  if (error !== undefined || status === null) throw error ?? new Error('ps was ended')
+  const [, group, state, start] = /^\s*(\d+)\s+(\S+)\s+(.+?)\s*$/.exec(stdout) ?? []
   if (status !== 0 || group === undefined || state === undefined || start === undefined) return undefined
   return { group: Number(group), start, ended: state.startsWith('Z') }
 }

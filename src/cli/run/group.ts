@@ -1,6 +1,7 @@
 /** Process groups: their members, and how to end them all. */
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
+import { unlessGone } from './proc.js'
 
 const windows = process.platform === 'win32'
 
@@ -28,7 +29,7 @@ function endTree(pid: number, signal: NodeJS.Signals): 'sent' | 'gone' {
 
 /**
  * Does any process of the group still run? Zombies have ended, but the kernel counts them until their parent reaps them; in a container
- * without an init that never happens.
+ * without an init that never happens. Where /proc cannot be read, as when no file descriptor is left, the kernel's count stands.
  */
 export function groupAlive(group: number): boolean {
   try {
@@ -36,7 +37,12 @@ export function groupAlive(group: number): boolean {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
-  return process.platform !== 'linux' || listMembers(group).length > 0
+  if (process.platform !== 'linux') return true
+  try {
+    return listMembers(group).length > 0
+  } catch {
+    return true
+  }
 }
 
 /** Kills the group; resolves once it is gone. Waits, intentionally, for one that cannot be killed (stuck in the kernel). */
@@ -46,7 +52,7 @@ export async function endGroup(group: number): Promise<void> {
   }
 }
 
-/** Process ids in the group, from /proc (Linux; elsewhere empty), without zombies. */
+/** Process ids in the group, from /proc (Linux; elsewhere empty), without zombies. @throws as fs does: the group is unknown */
 export function listMembers(group: number): number[] {
   const pids = process.platform === 'linux' ? readdirSync('/proc').filter((name) => /^\d+$/.test(name)) : []
   return pids.map(Number).filter((pid) => {
@@ -55,21 +61,16 @@ export function listMembers(group: number): number[] {
   })
 }
 
-/** State, parent and group; empty if the process is gone. */
+/** A system with `hidepid` shows nothing of other users' processes; nor could we signal them. */
+const hidden = ['EACCES', 'EPERM']
+
+/** State, parent and group; empty if the process is gone or hidden. */
 function readStat(pid: number): string[] {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    return stat.slice(stat.lastIndexOf(')') + 2).split(' ', 3)
-  } catch {
-    return []
-  }
+  const stat = unlessGone(() => readFileSync(`/proc/${pid}/stat`, 'utf8'), hidden)
+  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ', 3) ?? []
 }
 
-/** A process whose first thread has ended shows as a zombie while its other threads run. */
+/** A process whose first thread has ended shows as a zombie while its other threads run. @throws as fs does: this is unknown */
 export function hasThreads(pid: number): boolean {
-  try {
-    return readdirSync(`/proc/${pid}/task`).length > 1
-  } catch {
-    return false
-  }
+  return (unlessGone(() => readdirSync(`/proc/${pid}/task`)) ?? []).length > 1
 }

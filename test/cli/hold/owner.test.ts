@@ -5,6 +5,8 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { after, type TestContext, test } from 'node:test'
 import { hasEnded, parseOwner } from '../../../src/cli/hold/owner.js'
+import { endGroup, groupAlive } from '../../../src/cli/run/group.js'
+import { withoutDescriptors } from '../../support/descriptors.js'
 import { leakCheck } from '../../support/leaks.js'
 import { until } from '../../support/until.js'
 
@@ -46,6 +48,25 @@ test('a process that has ended, and that its parent has not waited for, has ende
   process.kill(pid, 'SIGKILL')
   await until(() => stateOf(pid) === 'Z')
   assert.equal(hasEnded(owner), true)
+})
+
+test('a process has not ended because no file descriptor is left to look for it', linux, async (t) => {
+  const { pid } = leader(t, 'sleep', '1000')
+  const owner = parseOwner(String(pid), 'nightly')
+  await withoutDescriptors(process.pid, () => {
+    assert.equal(hasEnded(owner), false)
+    assert.throws(() => parseOwner(String(pid), 'nightly'), {
+      message: /cannot find out whether this process runs: EMFILE/,
+    })
+  })
+  assert.equal(hasEnded(owner), false)
+})
+
+test('nor has a process group', linux, async (t) => {
+  const { pid } = leader(t, 'sleep', '1000')
+  await withoutDescriptors(process.pid, () => assert.equal(groupAlive(pid), true))
+  await endGroup(pid)
+  await until(() => !groupAlive(pid))
 })
 
 /** Does it lead a process group? */
