@@ -3,6 +3,7 @@ import type { Leader } from 'holdfast'
 import { acquireInChild } from './child-process.js'
 import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
+import { successions } from './succession.js'
 import type { It } from './suite.js'
 import { expiredWait, type TestContext } from './test-context.js'
 
@@ -150,7 +151,8 @@ export function elections(it: It, { traits, childClient }: Fixture): void {
     })
     return
   }
-  for (const [name, test] of Object.entries(kinds)) it(name, (context) => test(context, context.client()))
+  for (const [name, test] of Object.entries({ ...kinds, ...successions(traits.fair) }))
+    it(name, (context) => test(context, context.client()))
   if (!traits.shared || childClient === undefined) return
 
   it('never name a dead leader', async (context) => {

@@ -19,7 +19,6 @@
  */
 import { EngineLock } from '../core/acquire.js'
 import { CellRef } from '../core/cell-ref.js'
-import type { Waiter } from '../core/driver.js'
 import { type Duration, duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { AcquireTimeoutError } from '../core/errors.js'
@@ -28,7 +27,9 @@ import { exclusive } from '../core/mode.js'
 import { checkName, describe } from '../core/name.js'
 import { type AcquireOptions, checkOptions, type Defaults } from '../core/options.js'
 import { type Deadline, readOnce, TimedOut, withDeadline } from '../core/with-deadline.js'
-import { type Leader, type LeaderRecord, LeaderTerm, parseLeaderRecord, type Term } from './leadership.js'
+import { findCandidate, type IsPresent, parseCandidacy } from './hand-over.js'
+import { type Leader, type LeaderRecord, parseLeaderRecord } from './leader-record.js'
+import { LeaderTerm, type Term } from './leadership.js'
 import { noPermits } from './no-permits.js'
 
 export interface CampaignOptions extends Pick<AcquireOptions, 'signal' | 'ttl' | 'autoRenew' | 'maxHold'> {
@@ -73,12 +74,9 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
     engine.resolveDefaults('election()', defaults),
   )
   const terms = new Set<LeaderTerm>()
-  const waiters = async (bounds: Deadline): Promise<readonly Waiter[]> =>
-    (await cellRef.retrying(bounds, () => engine.driver.inspect(name))).waiters
-  const campaigns = async (candidate: string) => {
-    const found = await readOnce(engine, name, waiters)
-    return found.some(({ note }) => parseCandidacy(note)?.candidate === candidate)
-  }
+  const inspect = (bounds: Deadline) => cellRef.retrying(bounds, () => engine.driver.inspect(name))
+  const isPresent: IsPresent = async (candidate, except, bounds) =>
+    findCandidate(await inspect(bounds), candidate, except)
 
   async function campaign(value: string, options: CampaignOptions = {}): Promise<Term> {
     if (typeof value !== 'string') throw new TypeError(`value must be a string, got ${describe(value)}`)
@@ -122,7 +120,7 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
   /** Is another candidate queued that should lead instead of this one? */
   async function preferred(candidate: string, priority: number): Promise<boolean> {
     const found = await withDeadline(engine, { wait: checkTimeout }, async (bounds) => {
-      const rivals = (await waiters(bounds)).map(({ note }) => parseCandidacy(note))
+      const rivals = (await inspect(bounds)).waiters.map(({ note }) => parseCandidacy(note))
       if (rivals.every((rival) => rival === undefined)) return false
       const next = parseLeaderRecord(await cellRef.read(bounds))?.next
       if (next === candidate) return false
@@ -135,7 +133,7 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
   async function begin(lease: HeldLease, candidate: string, value: string): Promise<Term> {
     const { attempt } = lease.hold.watchdog.claim
     const office: LeaderRecord = { value, token: lease.token, candidate, by: engine.env.client, attempt }
-    const term = new LeaderTerm(lease, cellRef, office, campaigns)
+    const term = new LeaderTerm(lease, cellRef, office, isPresent)
     try {
       await term.publishRecord()
     } catch (error) {
@@ -150,7 +148,7 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
   /** Undefined: there is no office, or its hold has ended. */
   async function leading(office: LeaderRecord | undefined, bounds: Deadline): Promise<Leader | undefined> {
     if (office === undefined) return undefined
-    const { holders } = await cellRef.retrying(bounds, () => engine.driver.inspect(name))
+    const { holders } = await inspect(bounds)
     if (!holders.some((holder) => holder.attempt === office.attempt && holder.expiresIn > 0)) return undefined
     const { value, token, candidate, by } = office
     return { value, token, candidate, client: by }
@@ -186,17 +184,6 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
     },
     observe,
   }
-}
-
-interface Candidacy {
-  readonly candidate: string
-  readonly priority: number
-}
-
-/** The note of a queued candidate gives its name and priority. */
-function parseCandidacy(note: string | undefined): Candidacy | undefined {
-  const [, candidate, priority] = /^candidate (.*), priority (-?\d+)$/.exec(note ?? '') ?? []
-  return candidate === undefined ? undefined : { candidate, priority: Number(priority) }
 }
 
 function checkCandidate(candidate: unknown, priority: unknown): void {

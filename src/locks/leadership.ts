@@ -3,32 +3,13 @@
 import type { Cell } from '../core/cell.js'
 import type { CellRef } from '../core/cell-ref.js'
 import type { Duration } from '../core/duration.js'
-import { LeaseLostError } from '../core/errors.js'
+import { BackendError, LeaseLostError } from '../core/errors.js'
 import type { HeldLease, Lease, LeaseState, ReleaseOutcome } from '../core/lease.js'
-import { TimedOut, withDeadline } from '../core/with-deadline.js'
+import { quote } from '../core/name.js'
+import { type Deadline, readOnce, withDeadline } from '../core/with-deadline.js'
+import { type IsPresent, isFollowedBy } from './hand-over.js'
+import { type LeaderRecord, parseLeaderRecord } from './leader-record.js'
 import { whileHeld } from './while-held.js'
-
-/** The leader, as everybody sees it. */
-export interface Leader {
-  /** The value that the leader proclaimed last. */
-  readonly value: string
-  /** The token of its lease: grows with every term. */
-  readonly token: number
-  /** The name it campaigned under. */
-  readonly candidate: string
-  /** Its process: `host:pid`. */
-  readonly client: string
-}
-
-/** The value of the cell, as JSON. */
-export interface LeaderRecord extends Omit<Leader, 'client'> {
-  /** {@link Leader.client}. */
-  readonly by: string
-  /** Its hold in the store, which shows whether it still leads. */
-  readonly attempt: string
-  /** The successor. */
-  readonly next?: string
-}
 
 /** A lease with an office. Leading ends with the lease: when in doubt this process steps down before another can become leader. */
 export interface Term extends Lease {
@@ -45,8 +26,10 @@ export interface Term extends Lease {
   /**
    * Steps down for the candidate of that name, whatever its position in the queue. Resolves with `false`, and goes on
    * leading, when that candidate is not campaigning; else with whether it is the next leader. Waits for that for one
-   * ttl at most.
-   * @throws LeaseLostError when this term has ended
+   * ttl at most; where the driver is fair, only until the store has listed the candidate neither as waiting nor as the
+   * holder for a second. A `proclaim` called before is carried out first, one called after is rejected.
+   * @throws LeaseLostError when this term has ended; BackendError, and goes on leading, when the store does not list all
+   * that are waiting, and that candidate is none of those listed
    */
   handOver(candidate: string): Promise<boolean>
 }
@@ -54,33 +37,25 @@ export interface Term extends Lease {
 /** How long stepping down tries to remove the value, in ms: if it is not removed, observers learn of it only from the next leader. */
 const resignTimeout = 2_000
 
-export function parseLeaderRecord(cell: Cell | undefined): LeaderRecord | undefined {
-  return cell === undefined ? undefined : (JSON.parse(cell.value) as LeaderRecord)
-}
-
 export class LeaderTerm implements Term {
   readonly lease: HeldLease
   readonly #cellRef: CellRef
-  readonly #campaigns: (candidate: string) => Promise<boolean>
+  readonly #isPresent: IsPresent
+  /** Settles once the changes of the record that were asked for so far are done: each builds on the one before. */
+  #publishing: Promise<unknown> = Promise.resolve()
   #record: LeaderRecord
   #resigned: Promise<ReleaseOutcome> | undefined
 
-  /** @param campaigns is a candidate of that name queued? */
-  constructor(
-    lease: HeldLease,
-    cellRef: CellRef,
-    office: LeaderRecord,
-    campaigns: (candidate: string) => Promise<boolean>,
-  ) {
+  constructor(lease: HeldLease, cellRef: CellRef, office: LeaderRecord, isPresent: IsPresent) {
     this.lease = lease
     this.#cellRef = cellRef
     this.#record = office
-    this.#campaigns = campaigns
+    this.#isPresent = isPresent
   }
 
   /** Publishes the office, once. @throws as `proclaim` */
   async publishRecord(): Promise<void> {
-    await this.#publish(this.#record)
+    await this.#publish({})
   }
 
   get name(): string {
@@ -122,7 +97,7 @@ export class LeaderTerm implements Term {
 
   async proclaim(value: string): Promise<void> {
     if (typeof value !== 'string') throw new TypeError(`a leader proclaims a string, got ${typeof value}`)
-    await this.#publish({ ...this.#record, value })
+    await this.#inTurn(() => this.#publish({ value }))
   }
 
   release(): Promise<ReleaseOutcome> {
@@ -137,20 +112,22 @@ export class LeaderTerm implements Term {
   }
 
   async handOver(candidate: string): Promise<boolean> {
-    this.lease.assertHeld()
-    if (this.#resigned !== undefined) throw this.lease.hold.lostError()
-    if (!(await this.#campaigns(candidate))) return false
-    await this.#publish({ ...this.#record, next: candidate })
-    this.#resigned = this.lease.release()
-    await this.#resigned
-    const wait = this.lease.hold.watchdog.ttl
-    const next = await withDeadline(this.#cellRef.engine, { wait }, (bounds) =>
-      this.#cellRef.waitUntil((cell) => {
-        const office = parseLeaderRecord(cell)
-        return office !== undefined && office.token > this.token ? office : undefined
-      }, bounds),
+    this.#assertLeading()
+    const { engine } = this.#cellRef
+    const present = await readOnce(engine, this.name, (bounds) =>
+      this.#isPresent(candidate, this.#record.attempt, bounds),
     )
-    return next !== undefined && !(next instanceof TimedOut) && next.candidate === candidate
+    if (present === undefined) throw this.#unlisted(candidate)
+    if (!present) return false
+    await this.#inTurn(async () => {
+      await this.#publish({ next: candidate })
+      this.#resigned = this.lease.release()
+      await this.#resigned
+    })
+    const wait = this.lease.hold.watchdog.ttl
+    const former = { ...this.#record, cellRef: this.#cellRef, isPresent: this.#isPresent }
+    const followed = (bounds: Deadline) => isFollowedBy(candidate, former, bounds)
+    return (await withDeadline(engine, { wait }, followed)) === true
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -169,15 +146,39 @@ export class LeaderTerm implements Term {
     return this.lease.release()
   }
 
-  async #publish(office: LeaderRecord): Promise<void> {
+  /** @throws LeaseLostError */
+  #assertLeading(): void {
     this.lease.assertHeld()
+    if (this.#resigned !== undefined) throw this.lease.hold.lostError()
+  }
+
+  #inTurn(change: () => Promise<void>): Promise<void> {
+    const done = this.#publishing.then(change)
+    this.#publishing = done.catch(() => undefined)
+    return done
+  }
+
+  async #publish(change: Partial<LeaderRecord>): Promise<void> {
+    this.#assertLeading()
+    const office = { ...this.#record, ...change }
     const replacement = { value: JSON.stringify(office), keep: Number.POSITIVE_INFINITY }
     const newer = (cell: Cell | undefined) => (parseLeaderRecord(cell)?.token ?? 0) > this.token
     const done = await whileHeld(this.#cellRef.engine, this.lease, (bounds) =>
-      this.#cellRef.update((cell) => (newer(cell) ? undefined : replacement), bounds),
+      this.#cellRef.update(
+        // Whoever steps down meanwhile removes the record, or names a successor in it.
+        (cell) => (newer(cell) || this.#resigned !== undefined ? undefined : replacement),
+        bounds,
+      ),
     )
-    if (parseLeaderRecord(done)?.token !== this.token)
-      throw new LeaseLostError(this.name, this.token, 'taken')
+    if (newer(done)) throw new LeaseLostError(this.name, this.token, 'taken')
+    if (done?.value !== replacement.value) throw this.lease.hold.lostError()
     this.#record = office
+  }
+
+  #unlisted(candidate: string): BackendError {
+    return new BackendError(
+      this.#cellRef.engine.driver.name,
+      `${quote(candidate)} is not among the candidates for ${quote(this.name)} that the store lists, and more are waiting than it lists: this process goes on leading; hand over to a candidate that has waited longer`,
+    )
   }
 }
