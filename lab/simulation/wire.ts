@@ -12,8 +12,6 @@ export interface Remote<Down> {
   readonly process: SimulatedProcess
   /** Is the connection up, as far as the server has noticed? */
   readonly open: boolean
-  /** When it was made, as the world counts. */
-  readonly opened: number
   send(message: Down): void
 }
 
@@ -26,6 +24,8 @@ export interface Service<Up, Down> {
 export interface Wires {
   /** Breaks the connections of one process, or of all. */
   cut(process?: SimulatedProcess): void
+  /** The server ends and begins anew: it reads nothing any more of what was sent to it, and breaks the connections of all. */
+  restart(): void
   /** The server stands still for so many ms: it answers late. */
   freeze(ms: number): void
   /** Milliseconds added to every way: a slow network. */
@@ -55,7 +55,8 @@ const reconnect = { least: 1, most: 120 }
 
 export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>): Network<Up, Down> {
   const { chance } = world
-  const cuts = new Set<{ readonly process: SimulatedProcess; cut(): void }>()
+  /** Those that the server has not seen end. */
+  const connections = new Set<{ readonly process: SimulatedProcess; cut(): void; restart(): void }>()
   let frozenUntil = 0
   let slowUntil = 0
   let slower = 0
@@ -93,7 +94,6 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
       const arrive = () => toServer.shift()?.()
       const remote: Remote<Down> = {
         process,
-        opened: world.now,
         get open() {
           return there
         },
@@ -110,6 +110,7 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
       const endThere = () => {
         if (!there) return
         there = false
+        connections.delete(entry)
         service.left(remote)
       }
       const noticeHere = (after: number) =>
@@ -138,13 +139,12 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
           })
         },
         cut() {
-          if (broken) return
+          if (broken || closed) return
           broken = true
           atServer(world.now + (chance() < 0.7 ? delay() : chance() * 1_000), endThere)
           noticeHere(chance() < 0.7 ? delay() : chance() * 500)
         },
         end() {
-          cuts.delete(entry)
           here = false
           if (broken) return
           // The server notices the end after what was sent before it.
@@ -152,8 +152,12 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
           atServer(Math.max(lastUp, world.now + delay()), arrive)
         },
       }
-      const entry = { process, cut: wire.cut }
-      cuts.add(entry)
+      const restart = () => {
+        wire.cut()
+        endThere()
+      }
+      const entry = { process, cut: wire.cut, restart }
+      connections.add(entry)
       process.hears(world.now + 2 * delay(), () => {
         if (!here || closed) return
         current = wire
@@ -180,11 +184,10 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
   return {
     connect,
     cut(process) {
-      for (const one of [...cuts]) {
-        if (process !== undefined && one.process !== process) continue
-        cuts.delete(one)
-        one.cut()
-      }
+      for (const one of [...connections]) if (process === undefined || one.process === process) one.cut()
+    },
+    restart() {
+      for (const one of [...connections]) one.restart()
     },
     freeze(ms) {
       frozenUntil = Math.max(frozenUntil, world.now + ms)
