@@ -19,18 +19,26 @@ export interface ProcessIdentity {
 /** The kernel's flag of a process that has begun to exit and runs no more of its own code. */
 const exiting = 0x4
 
+let own: ProcessIdentity | undefined
+
+/**
+ * Read once: a connection may take the last file descriptor, and a process that could not say who it is would seem to be another.
+ * @throws as fs does, when it cannot be read now
+ */
 export function thisProcess(): ProcessIdentity {
-  return {
+  own ??= {
     pid: process.pid,
-    start: readStat(process.pid)?.start ?? '',
+    start: ifShown(() => parseStat(readText(process.pid)))?.start ?? '',
     space: pidNamespace(),
     boot: bootId(),
   }
+  return own
 }
 
 /** True only when the process has certainly ended; false when it lives or this is unknown. */
 export function hasExited(mark: ProcessIdentity, here: ProcessIdentity): boolean {
-  if (mark.boot !== here.boot) return true
+  // An unknown boot differs from none.
+  if (mark.boot !== here.boot && mark.boot !== '' && here.boot !== '') return true
   if (mark.space !== here.space) return false
   if (mark.start === '' || here.start === '') return !answersSignals(mark.pid)
   const stat = readStat(mark.pid)
@@ -44,17 +52,23 @@ interface Stat {
   readonly start: string
 }
 
+/** @returns undefined when it is not shown, or cannot be read now: `answersSignals` then decides */
 function readStat(pid: number): Stat | undefined {
   try {
-    const text = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // The program's name is in parentheses and may contain anything; the fields after it are numbered from 3.
-    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
-    const [state, flags, start] = [fields[0], fields[6], fields[19]]
-    if (state === undefined || start === undefined) return undefined
-    return { state, flags: Number(flags), start }
+    return parseStat(readText(pid))
   } catch {
     return undefined
   }
+}
+
+const readText = (pid: number) => readFileSync(`/proc/${pid}/stat`, 'latin1')
+
+function parseStat(text: string): Stat | undefined {
+  // The program's name is in parentheses and may contain anything; the fields after it are numbered from 3.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+  const [state, flags, start] = [fields[0], fields[6], fields[19]]
+  if (state === undefined || start === undefined) return undefined
+  return { state, flags: Number(flags), start }
 }
 
 /** Signal 0 is not delivered; it only checks. Every result except "no such process" means that the process exists. */
@@ -67,29 +81,29 @@ function answersSignals(pid: number): boolean {
   }
 }
 
-/** The pid namespace, outside of which pids mean nothing. */
+/** The pid namespace, outside of which pids mean nothing. @throws as fs does, when it cannot be read now */
 export function pidNamespace(): string {
-  return linkOr('/proc/self/ns/pid', '')
+  return ifShown(() => readlinkSync('/proc/self/ns/pid')) ?? ''
 }
 
-/** The network namespace, in which abstract socket names live. */
+/** The network namespace, in which abstract socket names live. @throws as fs does, when it cannot be read now */
 export function networkNamespace(): string {
-  return linkOr('/proc/self/ns/net', '')
+  return ifShown(() => readlinkSync('/proc/self/ns/net')) ?? ''
 }
 
-/** Differs after every start of the machine; '' where the system does not show it. */
+/** Differs after every start of the machine; '' where the system does not show it. @throws as fs does, when it cannot be read now */
 export function bootId(): string {
-  try {
-    return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()
-  } catch {
-    return ''
-  }
+  return ifShown(() => readFileSync('/proc/sys/kernel/random/boot_id', 'latin1'))?.trim() ?? ''
 }
 
-function linkOr(path: string, otherwise: string): string {
+const notShown = ['ENOENT', 'ENOTDIR', 'ESRCH', 'EACCES', 'EPERM']
+
+/** @returns undefined on a system that does not show it; other errors pass, like EMFILE */
+function ifShown<T>(read: () => T): T | undefined {
   try {
-    return readlinkSync(path)
-  } catch {
-    return otherwise
+    return read()
+  } catch (error) {
+    if (notShown.includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
+    throw error
   }
 }

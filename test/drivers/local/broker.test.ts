@@ -247,6 +247,16 @@ test('a process that is over has released everything the moment its connection e
   broker.stop()
 })
 
+test('a client that could not read which boot it is of keeps its hold when it is cut off', () => {
+  const { enter, broker } = desk()
+  const [holder, next] = [enter({ mark: { ...here, boot: '', start: '' } }), enter()]
+  holder.call(...acquire('a'))
+  holder.leave()
+  next.call(...acquire('b', { wait: false }))
+  assert.equal(next.heard().at(-1)?.[1], 'busy')
+  broker.stop()
+})
+
 test('an absent holder loses by its ttl, as any other', async () => {
   const { enter, clock, broker } = desk()
   const [a, b] = [enter(), enter()]
