@@ -37,6 +37,25 @@ export function operators(it: It, _fixture: Fixture): void {
     await Promise.all(waits)
   })
 
+  it('see the note of who holds, not of who held before in the same process', async (context) => {
+    const [a, b, name] = [context.client(), context.client(), context.name()]
+    const first = await a.locks.mutex(name).acquire({ note: 'order 41' })
+    const waiting = [
+      { note: 'order 42', next: a.locks.mutex(name).acquire({ note: 'order 42' }) },
+      { note: undefined, next: a.locks.mutex(name).acquire() },
+    ]
+    await first.release()
+    for (const { note, next } of waiting) {
+      const lease = await context.settlesInTime('the next', next)
+      const { holders } = await b.locks.inspect(name)
+      assert.deepEqual(
+        holders.map((holder) => holder.note),
+        [note],
+      )
+      await lease.release()
+    }
+  })
+
   it('tell that a free name is free, also one never used', async (context) => {
     const client = context.client()
     const name = context.name()

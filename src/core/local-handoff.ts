@@ -74,6 +74,8 @@ export class HandoffLimit {
 /** What a hold must show for its grant to be handed over. */
 export interface Handable {
   readonly mode: Mode
+  /** Stored with the grant, and shown to others until it is released. */
+  readonly note: string | undefined
   /** Its holder was asked to give way: it is not handed over inside the process. */
   readonly revoked: boolean
   readonly watchdog: Pick<Terms, 'ttl' | 'lockDelay' | 'autoRenew'> & { readonly extending: boolean }
@@ -86,10 +88,11 @@ export interface Wanted {
 }
 
 /** May this request have the grant of this hold, which was requested with these terms, without a request to the store? */
-export function canReceive({ mode, terms }: Wanted, { mode: held, watchdog }: Handable): boolean {
+export function canReceive({ mode, terms }: Wanted, { mode: held, note, watchdog }: Handable): boolean {
   const exclusive = held.kind === 'exclusive' && mode.kind === 'exclusive'
   return (
     exclusive &&
+    terms.note === note &&
     terms.ttl === watchdog.ttl &&
     terms.lockDelay === watchdog.lockDelay &&
     terms.autoRenew &&

@@ -22,6 +22,7 @@ interface Hold {
   readonly id: number
   readonly mode: Mode
   readonly revoked: boolean
+  readonly note: string | undefined
   readonly watchdog: { ttl: number; lockDelay: number; autoRenew: boolean; extending: boolean }
 }
 
@@ -129,6 +130,7 @@ class World {
     if (caller.mode.kind !== mode.kind) this.wrong.push(`caller ${caller.id} was granted ${mode.kind}`)
     const hold: Hold = {
       ...{ id: ++this.#ids, mode, revoked: false },
+      note: undefined,
       watchdog: { ttl: 1_000, lockDelay: 0, autoRenew: true, extending: false },
     }
     this.#rules.held(this.state, hold)
