@@ -77,6 +77,11 @@ export class Validity {
     this.#pending = covered ? this.#pending.filter((other) => other !== renewal) : this.#pending.filter(least)
   }
 
+  /** The shortest ttl that the store may have carried out last, or may yet carry out; Infinity until the first renewal. */
+  get leastTtl(): number {
+    return Math.min(Number.POSITIVE_INFINITY, ...this.#pending.map(({ ttl }) => ttl))
+  }
+
   #from({ sent }: SentRenewal): number {
     return Math.max(this.#newestAnswered, sent)
   }

@@ -187,6 +187,11 @@ export class Watchdog implements Entry, LazyTimer {
     return { why, cause: why === 'expired' ? this.#lastError : undefined }
   }
 
+  /** May the store carry out a renewal for less than `ttl` ms after all that were answered? */
+  mayShortenTo(ttl: number): boolean {
+    return this.#validity !== undefined && this.#validity.leastTtl < ttlWithDelay(ttl, this.lockDelay)
+  }
+
   /** From now on the grant is lost at `at`, however healthy. */
   limit(at: number): void {
     if (this.#lease.maxHoldAt === at) return

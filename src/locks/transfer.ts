@@ -15,6 +15,7 @@ import { CellRef } from '../core/cell-ref.js'
 import type { Wait } from '../core/driver.js'
 import type { Engine } from '../core/engine.js'
 import { BackendError, LeaseLostError, UnsupportedError, unavailable } from '../core/errors.js'
+import type { Hold } from '../core/hold.js'
 import { HeldLease, type Lease } from '../core/lease.js'
 import { createClaim } from '../core/local-queue.js'
 import type { Mode } from '../core/mode.js'
@@ -60,9 +61,11 @@ export async function exportLease(engine: Engine, lease: Lease): Promise<string>
   const offer = { value: exported, keep: ttl }
   // While the lease lasts there is time for another try.
   await whileHeld(engine, lease, (bounds) => cellRef.retrying(bounds, () => lease.extend(ttl)))
+  assertLasting(engine, hold, ttl)
   await whileHeld(engine, lease, (bounds) =>
     cellRef.update((cell) => (cell === undefined ? offer : undefined), bounds),
   )
+  assertLasting(engine, hold, ttl)
   hold.detach()
   const ticket: Ticket = {
     v: 1,
@@ -76,6 +79,15 @@ export async function exportLease(engine: Engine, lease: Lease): Promise<string>
     ...(note !== undefined && { note }),
   }
   return Buffer.from(JSON.stringify(ticket)).toString('base64url')
+}
+
+/** @throws BackendError while the store may still shorten the hold: the process that adopts it would not know */
+function assertLasting({ driver }: Engine, { watchdog, name }: Hold, ttl: number): void {
+  if (watchdog.mayShortenTo(ttl))
+    throw new BackendError(
+      driver.name,
+      `${quote(name)} cannot be exported: an extend() to less than ${ttl} ms had no answer, and the store may still carry it out; release the lease and acquire it again`,
+    )
 }
 
 /** @throws LeaseLostError when the ticket was adopted before or has expired; TypeError, UnsupportedError, BackendError */
