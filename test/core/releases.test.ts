@@ -35,6 +35,22 @@ test('a release that failed is repeated every sixth of the ttl until the store a
   assert.equal(grant.releases, 3)
 })
 
+test('the attempt that comes due after the end of the lease is the last: the driver keeps the grant until one is answered or fails then', async () => {
+  const s = script()
+  const { lease, grant } = await taken(s)
+  s.onRelease = lostAnswer
+  await lease.release()
+  await s.clock.advance(5_000)
+  assert.equal(grant.releases, 6)
+  assert.ok(s.clock.now() < grant.validUntil && s.clock.now() + 1_000 > grant.validUntil)
+  await s.clock.advance(1_000)
+  assert.equal(grant.releases, 7)
+  await s.clock.advance(60_000)
+  assert.equal(grant.releases, 7)
+  await s.locks.close()
+  assert.equal(grant.releases, 7)
+})
+
 test('close() repeats a release that waits for its next attempt, once, and none is sent after it', async () => {
   for (const answer of [lostAnswer, async (): Promise<ReleaseResult> => 'released']) {
     const s = script()
