@@ -15,7 +15,6 @@ import type {
   DriverFactory,
   Env,
   Grant,
-  Holder,
   LockStatus,
   Traits,
   Wait,
@@ -27,13 +26,14 @@ import { AutoResetEvent } from '../kit/auto-reset-event.js'
 import { connect, type Reply } from '../redis/client.js'
 import { encode } from '../redis/keys.js'
 import { Hold } from './hold.js'
+import { lockStatus } from './inspect.js'
 import { broke, Node, notIntroduced, notSent } from './node.js'
 import { parseOptions, type RedlockOptions, type Settings } from './options.js'
 import { count, type NodeReply, round } from './round.js'
 import { force, inspect, latestClock, release, retentionPassed, vote } from './scripts.js'
 import { Subscribers } from './subscribers.js'
 import { Voters } from './voters.js'
-import { isTaken, parseHolder, unreachableChannel, type Vote, voteArgs, winner } from './votes.js'
+import { isTaken, mostNamed, parseHolder, unreachableChannel, type Vote, voteArgs, winner } from './votes.js'
 
 /** How many rounds a single attempt makes while no other attempt is seen to have a majority. */
 const maxRounds = 8
@@ -222,25 +222,7 @@ export class Redlock {
       () => false,
     )
     if (count(all, () => true) < group.majority) throw this.#reportError(all)
-    const seen = new Map<string, Holder[]>()
-    for (const reply of all) {
-      if (reply === undefined || reply instanceof Error) continue
-      for (let i = 2; i < reply.length; i += 7) {
-        const one = parseHolder(reply, i)
-        // The same attempt may be queued on one server and have the vote of another.
-        const key = `${one.token === 0} ${one.attempt}`
-        seen.set(key, [...(seen.get(key) ?? []), one])
-      }
-    }
-    const agreed = [...seen.values()].flatMap((ones) =>
-      ones.length >= group.majority && ones[0] ? [ones[0]] : [],
-    )
-    const holders = agreed.filter(({ token }) => token > 0)
-    const waiters = agreed
-      .filter(({ token }) => token === 0)
-      .map(({ heldFor, token, expiresIn, ...one }) => ({ ...one, waitedFor: heldFor }))
-      .sort((a, b) => b.waitedFor - a.waitedFor)
-    return { name, holders, waiters, lastToken: Math.max(0, ...holders.map(({ token }) => token)) }
+    return lockStatus(name, all, group.majority)
   }
 
   async forceRelease(name: string): Promise<number> {
@@ -442,10 +424,10 @@ export class Redlock {
     const refusals = reply.flatMap((one) =>
       one !== undefined && !(one instanceof Error) && (one.holder || one.position > 0) ? [one] : [],
     )
-    const first = refusals.find(({ holder }) => holder !== undefined)
+    const holder = mostNamed(refusals)
     const position = Math.max(0, ...refusals.map(({ position }) => position))
     return {
-      ...(first?.holder === undefined ? {} : { holder: first.holder }),
+      ...(holder === undefined ? {} : { holder }),
       ...(position === 0 ? {} : { position }),
       ...(count(reply, () => true) < this.group.majority ? { error: this.#reportError(reply) } : {}),
     }

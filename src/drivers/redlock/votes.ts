@@ -43,6 +43,13 @@ export function isTaken(reply: readonly NodeReply<Vote>[], majority: number): bo
   return false
 }
 
+/** The holder that the most servers name: a single one may have kept the vote of an attempt that failed. */
+export function mostNamed(refusals: readonly Pick<Vote, 'holder'>[]): Holder | undefined {
+  const holders = refusals.flatMap(({ holder }) => holder ?? [])
+  const names = (of: Holder | undefined) => holders.filter(({ attempt }) => attempt === of?.attempt).length
+  return holders.reduce<Holder | undefined>((best, one) => (names(one) > names(best) ? one : best), undefined)
+}
+
 export interface VoteRequest {
   readonly claim: Claim
   readonly round: number
