@@ -162,12 +162,17 @@ export class Hold implements WatchdogHooks {
 
   #handOffOrRelease(): Promise<ReleaseOutcome> {
     this.#end()
-    if (this.queue.handOff(this)) return Promise.resolve(this.#finishRelease('released'))
+    if (this.queue.handOff(this)) return Promise.resolve('released')
     const { engine, watchdog } = this
     const gone = (outcome: ReleaseResult | undefined) => this.#finishRelease(outcome ?? 'unknown')
     const answer = engine.releases.answered(watchdog, watchdog.release(), gone)
     this.queue.returned()
     return answer
+  }
+
+  /** A request of this process has the grant now, or is about to. */
+  onHandedOff(): void {
+    this.#emitReleased('released')
   }
 
   #finishRelease(outcome: ReleaseResult | 'unknown'): ReleaseOutcome {

@@ -165,7 +165,10 @@ export class LocalQueue {
     return hold
   }
 
-  /** A hold ended by release. True: a local request has inherited it, or is about to; else the grant must go back to the store. */
+  /**
+   * A hold ended by release. True: a local request has inherited it, or is about to; else the grant must go back to the store.
+   * Listeners learn of the release before they learn of the next grant, as they do where the store hands the lock over.
+   */
   handOff(hold: Hold): boolean {
     const { grant } = hold.watchdog
     if (this.#nextEntry(hold) === undefined) {
@@ -177,6 +180,7 @@ export class LocalQueue {
     if (!this.#handoffLimit.mustYield) return this.#handOffNow(hold)
     queue.holdBack(this.#state, hold)
     this.engine.clock.soon(() => this.#afterYield(hold))
+    hold.onHandedOff()
     return true
   }
 
@@ -200,9 +204,10 @@ export class LocalQueue {
       if (token === undefined || next === undefined || !isFit(watchdog)) {
         queue.removeHold(this.#state, hold)
         void watchdog.release()
-      } else this.#handOver(hold, next, token)
+      } else this.#handOver(hold, next, token, false)
       this.#pump()
     })
+    hold.onHandedOff()
     return true
   }
 
@@ -214,19 +219,19 @@ export class LocalQueue {
   /** The event loop has turned. The heir may have gone by now, and waiters in the store may have been reported. */
   #afterYield(hold: Hold): void {
     if (this.#state.heldBack !== hold) return
-    if (!this.#handOffNow(hold)) void hold.watchdog.release()
+    if (!this.#handOffNow(hold, false)) void hold.watchdog.release()
     this.#pump()
   }
 
   /** False: the grant must go back to the store. */
-  #handOffNow(hold: Hold): boolean {
+  #handOffNow(hold: Hold, reports = true): boolean {
     const next = this.#nextEntry(hold)
     const token = next && this.#canHandOff(hold) ? hold.watchdog.grant.nextReservedToken?.() : undefined
     if (next === undefined || token === undefined) {
       queue.removeHold(this.#state, hold)
       return false
     }
-    this.#handOver(hold, next, token)
+    this.#handOver(hold, next, token, reports)
     return true
   }
 
@@ -234,9 +239,11 @@ export class LocalQueue {
     return this.#handoffLimit.tryHandoff(watchdog.grant) && isFit(watchdog)
   }
 
-  #handOver(hold: Hold, next: QueueEntry, token: number): void {
+  /** @param reports the release has not been reported yet */
+  #handOver(hold: Hold, next: QueueEntry, token: number, reports: boolean): void {
     queue.handedOver(this.#state, hold, next)
-    this.#deliver(next, hold.watchdog, token, this.engine.clock.now(), true)
+    const now = this.engine.clock.now()
+    this.#deliver(next, hold.watchdog, token, now, true, reports ? hold : undefined)
   }
 
   /** Queries the holder in the store, once for all waits that end together. */
@@ -441,10 +448,19 @@ export class LocalQueue {
     return new Watchdog(this.engine, claim, grant, { ttl: claim.ttl, lockDelay: 0, autoRenew: false })
   }
 
-  #deliver(request: QueueEntry, watchdog: Watchdog, token: number, now: number, handedOff: boolean): void {
+  /** @param former whose release listeners learn of first */
+  #deliver(
+    request: QueueEntry,
+    watchdog: Watchdog,
+    token: number,
+    now: number,
+    handedOff: boolean,
+    former?: Hold,
+  ): void {
     request.deadline.done()
     const hold = new Hold(this, watchdog, token, request.terms, now)
     queue.held(this.#state, hold)
+    former?.onHandedOff()
     const { events } = this.engine
     if (events.wants('granted'))
       // Written out: a spread costs more than the rest of the event.

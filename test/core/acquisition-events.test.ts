@@ -132,11 +132,11 @@ test('a hand-over inside the process is a grant of its own acquisition', async (
     'requested 1',
     'requested 2',
     'granted 1',
+    'released released',
     'granted 2',
     'released released',
-    'released released',
   ])
-  assert.equal(told[3]?.handedOff, true)
+  assert.equal(told[4]?.handedOff, true)
 })
 
 test('a failed renewal, a silent one and a failed release are errors of the store', async () => {
