@@ -29,14 +29,23 @@ export async function search(
   let begun = 0
   /** The first plan that broke it. Those before it have all been begun, and are played to their end. */
   let first = runs
+  /** What no plan may do, whatever is looked for: the simulation itself cannot play it. */
+  let failure: { readonly plan: Plan; readonly error: unknown } | undefined
   const lane = async () => {
-    while (begun < first) {
+    while (begun < first && failure === undefined) {
       const number = begun++
-      if (await breaks(createPlan(kind, seed, number))) first = Math.min(first, number)
+      const plan = createPlan(kind, seed, number)
+      try {
+        if (await breaks(plan)) first = Math.min(first, number)
+      } catch (error) {
+        failure ??= { plan, error }
+      }
     }
   }
   return withoutStacks(async () => {
     await Promise.all(Array.from({ length: lanes }, lane))
+    if (failure !== undefined)
+      throw new Error(`${kind.name} cannot play ${JSON.stringify(failure.plan)}`, { cause: failure.error })
     if (first === runs) return { runs, plan: undefined }
     const plan = createPlan(kind, seed, first)
     if (!(await breaks(plan)))

@@ -3,7 +3,7 @@
  * As much of Redis as the scripts of the driver use, in Lua, so that the driver's own scripts run in it word for word.
  * `test/simulation/redis-twin.test.ts` compares it with a real server, command by command.
  *
- * Lua here is 5.4, there 5.1: what differs (whole numbers, `unpack`, how numbers become text) is evened out below.
+ * Lua here is 5.4, there 5.1: what differs (whole numbers, `unpack`, how numbers become text, text where a number is wanted) is evened out below.
  */
 export const server: string = String.raw`
 local worlds, compiled, world = {}, {}, nil
@@ -13,7 +13,16 @@ local function text(value)
   return value == math.floor(value) and string.format('%d', value) or string.format('%.17g', value)
 end
 
+-- Says what a real server would say.
 local function fail(message) error({ err = message }, 0) end
+
+-- Every other error is a mistake of this text, or something that it lacks. Whoever caught it would take it for an answer.
+local mistake
+local function outcome(ok, result, ...)
+  if not ok and type(result) ~= 'table' then mistake = mistake or tostring(result) end
+  return ok, result, ...
+end
+local function protected(fn, ...) return outcome(pcall(fn, ...)) end
 
 local function entry(key, kind, create)
   local one = world.keys[key]
@@ -195,19 +204,29 @@ end
 function commands.PUBSUB(_, channel) return { channel, world.listeners[channel] or 0 } end
 
 local function call(name, ...)
-  local command = commands[name] or fail('ERR unknown command ' .. name)
+  local command = commands[name] or error('there is no command ' .. name, 0)
   local args = { ... }
   for i = 1, #args do args[i] = text(args[i]) end
   return command(table.unpack(args))
 end
 
 local function guarded(name, ...)
-  local ok, result = pcall(call, name, ...)
-  return ok and result or type(result) == 'table' and result or { err = tostring(result) }
+  local _, result = protected(call, name, ...)
+  return result
 end
 
+-- In 5.1 these two take text for the number that it says.
+local function numeric(fn)
+  return function(...)
+    local args = { ... }
+    for i, one in ipairs(args) do args[i] = tonumber(one) or one end
+    return fn(table.unpack(args))
+  end
+end
+local maths = setmetatable({ max = numeric(math.max), min = numeric(math.min) }, { __index = math })
+
 local environment = {
-  redis = { call = call, pcall = guarded }, unpack = table.unpack, string = string, table = table, math = math, pcall = pcall,
+  redis = { call = call, pcall = guarded }, unpack = table.unpack, string = string, table = table, math = maths, pcall = protected,
   ipairs = ipairs, pairs = pairs, tonumber = tonumber, tostring = tostring, type = type, error = error,
 }
 
@@ -258,9 +277,11 @@ function run(id, sha, sec, usec, count, arguments)
     if n <= count then keys[n] = one else args[n - count] = one end
   end
   environment.KEYS, environment.ARGV = keys, args
-  local ok, result = pcall(compiled[sha])
+  mistake = nil
+  local ok, result = protected(compiled[sha])
+  if mistake then return '{"mistake":' .. quoted(mistake) .. '}' end
   local failure = not ok and result or type(result) == 'table' and result.err and result
-  if failure then return '{"error":' .. quoted(type(failure) == 'table' and failure.err or tostring(failure)) .. '}' end
+  if failure then return '{"error":' .. quoted(failure.err) .. '}' end
   local published = {}
   for i, one in ipairs(world.published) do published[i] = '[' .. quoted(one[1]) .. ',' .. quoted(one[2]) .. ']' end
   return '{"reply":' .. json(result) .. ',"published":[' .. table.concat(published, ',') .. ']}'

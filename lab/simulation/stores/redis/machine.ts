@@ -10,11 +10,17 @@ export interface Answer {
   readonly published: readonly (readonly [channel: string, text: string])[]
 }
 
+/** What a server says instead of an answer. */
+export class ServerError extends Error {}
+
+/** The simulation itself cannot do what was asked of it: no server has said that, and nobody may take it for an answer. */
+export class SimulationError extends Error {}
+
 /** A server's data and scripts. */
 export interface Redis {
   /** How many hear what is published on `channel`. */
   listeners(channel: string, count: number): void
-  /** @param now microseconds since 1970. @throws Error as the server would say it */
+  /** @param now microseconds since 1970. @throws ServerError; SimulationError when the script needs what is not simulated */
   run(how: string, script: string, keys: readonly string[], args: readonly string[], now: number): Answer
   flush(): void
   /** What INFO says from now on. */
@@ -56,7 +62,7 @@ export async function startMachine(): Promise<Machine> {
     const status = api.lua_pcallk(address, args.length, 1, 0, 0, null)
     const text = api.lua_tolstring(address, -1, null)
     api.lua_settop(address, -2)
-    if (status !== 0) throw new Error(`the simulated Redis: ${text}`)
+    if (status !== 0) throw new SimulationError(`the simulated Redis: ${text}`)
     return text
   }
 
@@ -78,7 +84,7 @@ export async function startMachine(): Promise<Machine> {
 
     function scriptHash(how: string, script: string): string {
       if (how === 'EVALSHA') {
-        if (!known.has(script)) throw new Error('NOSCRIPT No matching script. Please use EVAL.')
+        if (!known.has(script)) throw new ServerError('NOSCRIPT No matching script. Please use EVAL.')
         return names.get(script) ?? script
       }
       const sha = sha1(script)
@@ -107,7 +113,9 @@ export async function startMachine(): Promise<Machine> {
         const answer = JSON.parse(call('run', id, sha, sec, usec, keys.length, text)) as
           | Answer
           | { readonly error: string }
-        if ('error' in answer) throw new Error(answer.error)
+          | { readonly mistake: string }
+        if ('mistake' in answer) throw new SimulationError(`the simulated Redis: ${answer.mistake}`)
+        if ('error' in answer) throw new ServerError(answer.error)
         return answer
       },
       flush: () => void call('flush', id),

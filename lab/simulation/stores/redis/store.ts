@@ -8,7 +8,7 @@ import { makeNetwork, type Remote } from '../../wire.js'
 import type { World } from '../../world.js'
 import type { SimulatedStore, StoreKind } from '../store.js'
 import { type Command, type ServerMessage, SimulatedIoredis } from './client.js'
-import type { Machine } from './machine.js'
+import { type Machine, ServerError, SimulationError } from './machine.js'
 
 /** A mistake in the scripts: what stands there, and what stands there instead. */
 export interface ScriptMistake {
@@ -65,7 +65,8 @@ function makeStore(
     try {
       from.send({ id, reply: carryOut(from, name, args) })
     } catch (error) {
-      from.send({ id, error: (error as Error).message })
+      if (!(error instanceof ServerError)) throw error
+      from.send({ id, error: error.message })
     }
   }
 
@@ -86,7 +87,7 @@ function makeStore(
     channels.set(channel, listening)
     if (name === 'SUBSCRIBE') listening.add(from)
     else if (name === 'UNSUBSCRIBE') listening.delete(from)
-    else throw new Error(`ERR unknown command '${name}'`)
+    else throw new SimulationError(`the simulated Redis: there is no command ${name}`)
     server.listeners(channel, listening.size)
     return [name.toLowerCase(), channel, listening.size]
   }
