@@ -4,10 +4,11 @@ import { BackendError } from '../../core/errors.js'
 import { acquireMany } from './acquire-many.js'
 import { createCells } from './cells.js'
 import { createConnections } from './connections.js'
+import { forceRelease, type GiveBack } from './force-release.js'
 import { createGetLockNotifier } from './get-lock-notifier.js'
 import { Hold, type HoldProof } from './hold.js'
 import { createHoldCheck } from './hold-check.js'
-import { forceRelease, inspect, list } from './inspect.js'
+import { inspect, list } from './inspect.js'
 import { type MysqlOptions, parseOptions, type Settings } from './options.js'
 import { createRenewer } from './renewer.js'
 import { rowStrategy } from './row-strategy.js'
@@ -136,10 +137,16 @@ function sessionDriver(settings: Settings): DriverFactory<MysqlSessionTraits> {
         ended()
       })
     }
+    const holds = new Map<string, SessionHold>()
+    const giveBack: GiveBack = async (name, attempt) => {
+      const hold = holds.get(attempt)
+      if (hold === undefined) await strategy.giveBack(name)
+      else await hold.revoke()
+    }
     const closed = () => sessions.close()
     return {
       traits: sessionTraits,
-      ...driverOver({ runtime, strategy, make, holds: new Map<string, Grant>(), closed }),
+      ...driverOver({ runtime, strategy, make, holds, giveBack, closed }),
     }
   }
 }
@@ -150,6 +157,7 @@ interface Parts<G extends Grant> {
   readonly make: (claim: Claim, proven: HoldProof, ended: () => void) => G
   /** By attempt. */
   readonly holds: Map<string, G>
+  readonly giveBack?: GiveBack
   readonly closed: () => void
 }
 
@@ -159,7 +167,7 @@ function registerGrant<G extends Grant>(holds: Map<string, G>, { attempt }: Clai
 }
 
 function driverOver<G extends Grant>(parts: Parts<G>): Omit<Driver, 'traits'> {
-  const { runtime, strategy, make, holds, closed } = parts
+  const { runtime, strategy, make, holds, giveBack, closed } = parts
   return {
     name: 'mysql',
 
@@ -178,7 +186,7 @@ function driverOver<G extends Grant>(parts: Parts<G>): Omit<Driver, 'traits'> {
 
     inspect: (name) => withBackendErrors(inspect(runtime, name)),
     list: (prefix) => withBackendErrors(list(runtime, prefix)),
-    forceRelease: (name) => withBackendErrors(forceRelease(runtime, name)),
+    forceRelease: (name) => withBackendErrors(forceRelease(runtime, name, giveBack)),
     cells: createCells(runtime),
 
     async close() {

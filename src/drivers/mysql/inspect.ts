@@ -1,7 +1,7 @@
-/** The operators' commands: list holders and waiters, and force a release. */
+/** The operators' requests: who holds and who waits. */
 import type { LockStatus } from '../../core/driver.js'
 import { text } from './client.js'
-import { parseRow, toHolders, toLockStatus } from './decision.js'
+import { parseRow, toLockStatus } from './decision.js'
 import { assertOpen, type Runtime } from './runtime.js'
 import * as sql from './sql.js'
 
@@ -32,20 +32,4 @@ export async function list(runtime: Runtime, prefix: string): Promise<readonly L
       ),
     )
     .filter(({ holders, waiters }) => holders.length + waiters.length > 0)
-}
-
-export async function forceRelease(runtime: Runtime, name: string): Promise<number> {
-  assertOpen(runtime)
-  let meant: ReadonlySet<string> | undefined
-  for (;;) {
-    const { rows } = await runtime.execute(sql.rows(runtime.tables, name, 'one'))
-    const row = rows[0] === undefined ? undefined : parseRow(rows[0])
-    const held = row === undefined ? [] : toHolders(row)
-    const there = new Set(held.map(({ attempt }) => attempt))
-    meant ??= there
-    // Later holders are not meant, even if the answer was lost and the same statement is sent again.
-    if (row === undefined || ![...meant].some((attempt) => there.has(attempt))) return meant.size
-    const { id } = await runtime.execute(sql.forceRelease(runtime.tables, name, row.token))
-    if (id !== 0) return held.length
-  }
 }

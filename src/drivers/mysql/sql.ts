@@ -244,12 +244,6 @@ export function downgrade(tables: Tables, { claim, since, by }: HoldRow, last: n
 WHERE name = ${bytes(claim.name)} AND kind = 'x' AND owner = ${bytes(claim.attempt)}`
 }
 
-/** Ends every hold: an operator's decision. @param token the newest that was seen @returns id: 0: there is a newer hold since */
-export function forceRelease(tables: Tables, name: string, token: number): string {
-  return `UPDATE ${tables.locks} SET version = version + 1, kind = '-', owner = NULL, sharers = NULL, taken = 0, until = 0,
-  top = LAST_INSERT_ID(GREATEST(top, 1)) WHERE name = ${bytes(name)} AND token = ${whole(token)}`
-}
-
 /** Creates the row of a lock. Whether it already existed does not matter and is not checked. */
 export function create(tables: Tables, name: string): string {
   return `INSERT IGNORE INTO ${tables.locks} (name) VALUES (${bytes(name)})`
@@ -323,7 +317,10 @@ export function leave(tables: Tables, attempt: string): string {
 
 const waiterColumns = 'w.name, w.attempt, w.kind, w.take, w.permits, w.since, w.by_whom, w.note'
 
-/** @returns now, the row, 1 if it is held by a session that has ended, its name; for one name or for all that begin with it */
+/**
+ * For one name or for all that begin with it.
+ * @returns now, the row, 1 if it is held by a session that has ended, its name
+ */
 export function rows(tables: Tables, name: string, how: 'one' | 'beginning'): string {
   return `SELECT ${now}, ${lockColumns}, IF(l.kind = 'g', IS_FREE_LOCK(${userLock(tables, 'HEX(l.name)')}), 0), l.name
 FROM ${tables.locks} l WHERE ${matching('l', name, how)}${how === 'one' ? '' : ` AND (l.until > ${now} OR l.line_until > ${now})`}`

@@ -1,6 +1,8 @@
 /** One grant of the strategy `session`: a lock that lasts as long as the connection, proven by a statement now and then. */
 import { deadline } from '../../../core/clock.js'
 import type { Claim, Grant, ReleaseResult } from '../../../core/driver.js'
+import { BackendError } from '../../../core/errors.js'
+import { quote } from '../../../core/name.js'
 import { tokenReserve } from '../../../core/token.js'
 import { text } from '../client.js'
 import { toFailure } from '../failure.js'
@@ -40,7 +42,6 @@ export class Heartbeat {
 export class SessionHold implements Grant {
   readonly token: number
   #until: number
-  readonly lost: AbortSignal
   readonly #runtime: Runtime
   readonly #claim: Claim
   readonly #session: Session
@@ -49,6 +50,8 @@ export class SessionHold implements Grant {
   readonly #ended: () => void
   #last: number
   #asked = false
+  #revoked = false
+  #gone: AbortController | undefined
 
   /** @param ended called when the grant has been released */
   constructor(
@@ -68,7 +71,41 @@ export class SessionHold implements Grant {
     this.token = proven.token
     this.#last = proven.token
     this.#until = proven.validUntil
-    this.lost = session.ended.signal
+  }
+
+  get lost(): AbortSignal {
+    if (this.#gone === undefined) {
+      this.#gone = new AbortController()
+      const { signal } = this.#session.ended
+      if (signal.aborted) this.#onEnd()
+      else signal.addEventListener('abort', this.#onEnd, { once: true })
+    }
+    return this.#gone.signal
+  }
+
+  readonly #onEnd = () => this.#gone?.abort(this.#session.ended.signal.reason)
+
+  #close(): void {
+    this.#session.ended.signal.removeEventListener('abort', this.#onEnd)
+    this.#ended()
+  }
+
+  /** An operator in this process takes it by force: the connection stays, with its other locks. */
+  async revoke(): Promise<void> {
+    this.#revoked = true
+    this.#until = Number.NEGATIVE_INFINITY
+    const unlocked = this.#unlock()
+    this.#gone?.abort(new BackendError('mysql', `${quote(this.#claim.name)} was taken by force`))
+    await unlocked
+  }
+
+  /** The next request comes behind it on the same connection, even if its answer comes too late. */
+  #unlock(): Promise<unknown> | undefined {
+    const { name, attempt } = this.#claim
+    const { owners } = this.#session
+    if (owners.get(name) !== attempt) return undefined
+    owners.delete(name)
+    return this.#session.execute(sql.unlock(this.#runtime.tables, name))
   }
 
   get validUntil(): number {
@@ -81,7 +118,7 @@ export class SessionHold implements Grant {
     try {
       await this.#session.atLeast(ttl)
       const { owners, sent } = await this.#heartbeat.prove(name)
-      if (owners.get(name) !== attempt) return undefined
+      if (owners.get(name) !== attempt || this.#revoked) return undefined
       this.#until = deadline(sent, ttl)
       return this.validUntil
     } catch (error) {
@@ -91,26 +128,23 @@ export class SessionHold implements Grant {
   }
 
   async release(): Promise<ReleaseResult> {
-    const { name, attempt } = this.#claim
+    const { name } = this.#claim
     const again = this.#asked
     this.#asked = true
     const { tables, clock } = this.#runtime
     const session = this.#session
     if (session.isOver) {
-      this.#ended()
+      this.#close()
       return again && clock.now() < this.validUntil ? 'already-released' : 'lost'
     }
     try {
       const row = session.execute(sql.release(tables, this.#claim, this.#last))
-      const mine = session.owners.get(name) === attempt
       // Both are in flight before the first is answered: no other statement of this process can come in between.
-      const lock = mine ? session.execute(sql.unlock(tables, name)) : undefined
+      const lock = this.#unlock()
       lock?.catch(() => undefined)
-      // The next request comes behind them on the same connection, even if their answers come too late.
-      if (mine) session.owners.delete(name)
       const { id } = await row
       await lock
-      this.#ended()
+      this.#close()
       await this.#left
       this.#runtime.waiters.wakeFirst(name)
       if (id !== 0) return 'released'

@@ -13,6 +13,8 @@ export interface SessionStrategy extends Strategy {
   /** The session in which this attempt holds. */
   findSession(attempt: string): Session | undefined
   forget(attempt: string): void
+  /** Gives back a GET_LOCK of this process that no claim here has any more. */
+  giveBack(name: string): Promise<void>
 }
 
 export function sessionStrategy(runtime: Runtime, sessions: Sessions): SessionStrategy {
@@ -89,5 +91,9 @@ export function sessionStrategy(runtime: Runtime, sessions: Sessions): SessionSt
 
     findSession: (attempt) => holding.get(attempt),
     forget: (attempt) => void holding.delete(attempt),
+    async giveBack(name) {
+      const session = await sessions.current()
+      if (!session.owners.has(name)) await session.execute(sql.unlock(tables, name))
+    },
   }
 }
