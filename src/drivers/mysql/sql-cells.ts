@@ -7,7 +7,7 @@ const present = `value IS NOT NULL AND ends > ${now}`
 
 /** @returns version, value, µs until its end; no row: there is no such cell */
 export function read(tables: Tables, key: string): string {
-  return `SELECT version, value, ends - ${now} FROM ${tables.cells} WHERE name = ${bytes(key)} AND ${present}`
+  return `SELECT version, value, ends - ${now} AS remaining FROM ${tables.cells} WHERE name = ${bytes(key)} AND ${present}`
 }
 
 export interface Change {
@@ -34,7 +34,7 @@ WHERE name = ${bytes(key)} AND id <> ${bytes(id)} AND IF(${present}, version, 0)
 
 /** @returns version and id of the row, whether or not it contains a cell; the version a reader sees, 0: none; now */
 export function last(tables: Tables, key: string): string {
-  return `SELECT version, id, IF(${present}, version, 0), ${now} FROM ${tables.cells} WHERE name = ${bytes(key)}`
+  return `SELECT version, id, IF(${present}, version, 0) AS seen, ${now} AS time FROM ${tables.cells} WHERE name = ${bytes(key)}`
 }
 
 /** Creates the row of a cell, empty. Whether it already existed does not matter and is not checked. */

@@ -10,6 +10,9 @@
  * - **Never too late.** A statement that takes a lock names the last moment, by that clock, at which anybody still wants it.
  * Assignments are ordered so that it makes no difference whether the right sides see old or new values.
  * Long because the statements are read, and judged, together.
+ *
+ * Every result column has a name of its own. Otherwise the server calls it by its expression, which may contain the name of the lock or a
+ * ticket; mysql2 compiles a parser for each set of columns that it has not seen, and keeps it.
  */
 import type { Claim } from '../../core/driver.js'
 import type { Mode } from '../../core/mode.js'
@@ -37,7 +40,7 @@ export function bytes(value: string): string {
 /**
  * Which server this is, and in which life: every start draws the fourth part of its UUIDs anew. So does putting the clock back.
  */
-export const expiryExpression: string = `SELECT CONCAT_WS(' ', @@hostname, @@port, SUBSTRING(UUID(), 20))`
+export const expiryExpression: string = `SELECT CONCAT_WS(' ', @@hostname, @@port, SUBSTRING(UUID(), 20)) AS incarnation`
 
 const chars = (value: string) => (value === '' ? `''` : `CONVERT(${bytes(value)} USING utf8mb4)`)
 const whole = (value: number) => String(Math.round(value))
@@ -249,7 +252,7 @@ export function create(tables: Tables, name: string): string {
   return `INSERT IGNORE INTO ${tables.locks} (name) VALUES (${bytes(name)})`
 }
 
-const lockColumns = `l.kind, l.owner, l.until, l.token, l.top, l.version, l.ttl, l.since, CAST(l.sharers AS CHAR), l.taken, l.permits,
+const lockColumns = `l.kind, l.owner, l.until, l.token, l.top, l.version, l.ttl, l.since, CAST(l.sharers AS CHAR) AS sharers, l.taken, l.permits,
   l.line_until, l.by_whom, l.note`
 
 /** How long a waiter is presumed alive after a refresh, in µs. */
@@ -272,8 +275,8 @@ export function readRow(tables: Tables, { name, mode }: Claim, ticket: number | 
   const line = `FROM ${tables.waiters} w WHERE w.name = ${bytes(name)}${before} AND ${fresh('w')}`
   const wanted = `(SELECT SUM(IF(w.kind = 'p' AND w.permits = ${of}, w.take, ${of})) ${line})`
   const first = `(SELECT CONCAT(w.id, ' ', w.seen) ${line} ORDER BY w.id LIMIT 1)`
-  return `SELECT ${now}, ${lockColumns}, IF(l.kind = 'g', IS_FREE_LOCK(${userLock(tables, 'HEX(l.name)')}), 0),
-  (SELECT COUNT(*) ${line}), ${mode.kind === 'permits' ? wanted : '0'}, ${ticket === undefined ? 'NULL' : first}
+  return `SELECT ${now} AS time, ${lockColumns}, IF(l.kind = 'g', IS_FREE_LOCK(${userLock(tables, 'HEX(l.name)')}), 0) AS orphaned,
+  (SELECT COUNT(*) ${line}) AS ahead, ${mode.kind === 'permits' ? wanted : '0'} AS wanted, ${ticket === undefined ? 'NULL' : first} AS first_ahead
 FROM ${tables.locks} l WHERE l.name = ${bytes(name)}`
 }
 
@@ -322,13 +325,13 @@ const waiterColumns = 'w.name, w.attempt, w.kind, w.take, w.permits, w.since, w.
  * @returns now, the row, 1 if it is held by a session that has ended, its name
  */
 export function rows(tables: Tables, name: string, how: 'one' | 'beginning'): string {
-  return `SELECT ${now}, ${lockColumns}, IF(l.kind = 'g', IS_FREE_LOCK(${userLock(tables, 'HEX(l.name)')}), 0), l.name
+  return `SELECT ${now} AS time, ${lockColumns}, IF(l.kind = 'g', IS_FREE_LOCK(${userLock(tables, 'HEX(l.name)')}), 0) AS orphaned, l.name
 FROM ${tables.locks} l WHERE ${matching('l', name, how)}${how === 'one' ? '' : ` AND (l.until > ${now} OR l.line_until > ${now})`}`
 }
 
 /** @returns now and the fresh waiters, in queue order */
 export function readQueue(tables: Tables, name: string, how: 'one' | 'beginning'): string {
-  return `SELECT ${now}, ${waiterColumns} FROM ${tables.waiters} w WHERE ${matching('w', name, how)} AND ${fresh('w')} ORDER BY w.id`
+  return `SELECT ${now} AS time, ${waiterColumns} FROM ${tables.waiters} w WHERE ${matching('w', name, how)} AND ${fresh('w')} ORDER BY w.id`
 }
 
 function matching(row: string, name: string, how: 'one' | 'beginning'): string {
@@ -357,11 +360,11 @@ export function gone(tables: Tables): string {
 }
 
 /** @returns now, the server's version, `@@autocommit` and the connection's id */
-export const hello: string = `SELECT ${now}, VERSION(), @@autocommit, CONNECTION_ID()`
+export const hello: string = `SELECT ${now} AS time, VERSION() AS version, @@autocommit AS autocommit, CONNECTION_ID() AS connection`
 
 /** Never blocks the connection that all locks of a process share. @returns 1: acquired */
 export function getLock(tables: Tables, name: string): string {
-  return `SELECT GET_LOCK(${userLockName(tables, name)}, 0)`
+  return `SELECT GET_LOCK(${userLockName(tables, name)}, 0) AS acquired`
 }
 
 export function unlock(tables: Tables, name: string): string {
@@ -378,7 +381,7 @@ const notifierLockName = (tables: Tables, name: string) =>
 
 /** @returns 1: acquired within `seconds` */
 export function getNotifierLock(tables: Tables, name: string, seconds: number): string {
-  return `SELECT GET_LOCK(${notifierLockName(tables, name)}, ${whole(seconds)})`
+  return `SELECT GET_LOCK(${notifierLockName(tables, name)}, ${whole(seconds)}) AS acquired`
 }
 
 export function releaseNotifierLock(tables: Tables, name: string): string {

@@ -140,7 +140,7 @@ async function createOn(
     )
   }
   if (rows.length > 0) return
-  assertCommitting(await connection.query('SELECT @@autocommit'))
+  assertCommitting(await connection.query('SELECT @@autocommit AS autocommit'))
   try {
     // Somebody may be creating the row in a transaction: this does not wait for it.
     await connection.query(sql.tryRow(tables.transactions, name))

@@ -124,7 +124,11 @@ export function createSessions({ pool, commandTimeout }: Settings, clock: Clock,
     })
     const sent = clock.now()
     try {
-      const answer = await withTimeout(clock, commandTimeout, connection.query('SELECT @@autocommit'))
+      const answer = await withTimeout(
+        clock,
+        commandTimeout,
+        connection.query('SELECT @@autocommit AS autocommit'),
+      )
       if (number(answer.rows[0]?.[0]) !== 1)
         await withTimeout(clock, commandTimeout, connection.query('SET autocommit = 1'))
       await withTimeout(clock, commandTimeout, connection.query(`SET SESSION wait_timeout = ${seconds}`))
