@@ -37,7 +37,7 @@ export async function consulProgram(): Promise<string> {
   return join((await unpacked('consul')).root, 'usr/bin/consul')
 }
 
-/** One agent in development mode: everything in memory. */
+/** One agent in development mode: everything in memory. Resolves when it takes sessions. */
 export async function startConsul(options: ConsulOptions = {}): Promise<ConsulServer> {
   return onOtherPorts(async () => {
     const ports = await freePorts()
@@ -45,7 +45,7 @@ export async function startConsul(options: ConsulOptions = {}): Promise<ConsulSe
   })
 }
 
-/** Three servers; resolves when they have a leader and take writes. */
+/** Three servers; resolves when they have a leader, which knows them all, and take writes. */
 export async function startConsulCluster(n = 3, options: ConsulOptions = {}): Promise<ConsulCluster> {
   return onOtherPorts(async () => {
     const { cables } = options
@@ -114,6 +114,7 @@ async function startAgent(
     `disable_update_check=true\nsession_ttl_min="${ttlMin}"\nlimits{http_max_conns_per_client=1000}\n${config}\n`,
   )
   const url = `http://${host}:${http}`
+  const token = /\bmaster\s*=\s*"([^"]+)"/.exec(config)?.[1] ?? ''
   const program = {
     name: `consul ${name} on port ${http}`,
     command,
@@ -134,8 +135,7 @@ async function startAgent(
     log,
     ready: async (logged: string) => {
       if (!/New leader elected|cluster leadership acquired|Synced node info/i.test(logged)) return false
-      const address = await asked(url, 'GET', '/v1/status/leader').catch(() => '')
-      return typeof address === 'string' && address !== ''
+      return isInCatalog(url, name, token)
     },
     readyWithin: 120_000,
   }
@@ -144,6 +144,25 @@ async function startAgent(
     ask: (method: string, path: string, body?: string, signal?: AbortSignal) =>
       asked(url, method, path, body, signal),
   })
+}
+
+interface NodeCheck {
+  readonly CheckID: string
+  readonly Status: string
+}
+
+/**
+ * The leader enters each server in the catalog, with a check of its health, some time after its election, and makes the tokens of its
+ * configuration. Until then a session on the node is refused.
+ */
+async function isInCatalog(url: string, node: string, token: string): Promise<boolean> {
+  const answer = await fetch(`${url}/v1/health/node/${node}`, {
+    headers: token === '' ? {} : { 'X-Consul-Token': token },
+    signal: AbortSignal.timeout(10_000),
+  }).catch(() => undefined)
+  const checks = answer?.ok === true ? ((await answer.json()) as readonly NodeCheck[]) : []
+  if (answer?.ok === false) await answer.text()
+  return checks.some(({ CheckID, Status }) => CheckID === 'serfHealth' && Status === 'passing')
 }
 
 const asked = (url: string, method: string, path: string, body?: string, signal?: AbortSignal) =>
