@@ -1,7 +1,7 @@
 /** Faults of a database server of any kind. */
 
 import { forgottenAfter } from './sequences.js'
-import type { Act, Fault } from './store.js'
+import { type Act, type Fault, secondHolder } from './store.js'
 
 /** Common to the PostgreSQL, MySQL and MariaDB servers of the tests. */
 export interface DatabaseServer {
@@ -75,6 +75,6 @@ export function clockAhead(server: DatabaseServer, ttl: number, page: string): F
   const why = `a jump forward of the server's own clock can end a lease early (${page})`
   return {
     ...clockJump(server, 1, ttl),
-    excuses: [{ rules: ['exclusion', 'read-write', 'permits'], within: ttl, why }],
+    excuses: [{ rules: secondHolder, within: ttl, why }],
   }
 }

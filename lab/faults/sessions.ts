@@ -1,5 +1,5 @@
 /** Locks that end with their connection: what a fault that ends connections excuses, and nothing more. */
-import type { Fault } from './store.js'
+import { type Fault, secondHolder } from './store.js'
 
 /** After these kinds the server has released a lock that its holder may still believe to hold, until its socket reports the end. */
 const ends =
@@ -9,5 +9,5 @@ const ends =
 export function endsSessions(fault: Fault, within: number, page: string): Fault {
   if (!ends.test(fault.kind)) return fault
   const why = `the server lets go when a connection ends, and its holder is told when its socket is closed, which is later (${page})`
-  return { ...fault, excuses: [{ rules: ['exclusion', 'read-write', 'permits'], within, why }] }
+  return { ...fault, excuses: [{ rules: secondHolder, within, why }] }
 }

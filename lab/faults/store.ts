@@ -90,6 +90,12 @@ export interface Fault {
   begin(act: Act): Promise<Undo> | Undo
 }
 
+/**
+ * What may be seen where a driver's page admits a second holder: the first one, until it hears of that, can still hand the lock on inside its
+ * process, with a token that is smaller than the second one's. Not where the store mints the token of every hand-off.
+ */
+export const secondHolder: readonly Rule[] = ['exclusion', 'read-write', 'permits', 'tokens']
+
 export interface Excuse {
   readonly rules: readonly Rule[]
   /** How long after the fault, in ms. */

@@ -5,7 +5,7 @@
 import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { local } from 'holdfast/local'
-import { type Act, type Fault, type LabDriver, lab as made } from '../store.js'
+import { type Act, type Fault, type LabDriver, lab as made, secondHolder } from '../store.js'
 
 export const lab: LabDriver = made({
   about: 'local: processes of one machine, the broker in one of them',
@@ -53,7 +53,7 @@ function directoryFaults(folder: string): Fault[] {
       lasts: [0.01, 0.02],
       excuses: [
         {
-          rules: ['exclusion', 'permits', 'read-write'],
+          rules: secondHolder,
           within: 50,
           beside: ['kill worker', 'kill the broker'],
           why: 'the journal goes in the same moment as the broker that would have put it back (docs/drivers/local.md)',

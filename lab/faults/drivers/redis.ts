@@ -5,7 +5,7 @@ import { openLinks } from '../links.js'
 import { openRedis, type RedisPlace } from '../redis-client.js'
 import { forgedMessages } from '../redis-forger.js'
 import { clockJump, flush, harmlessFaults, labServer, powerCut, restart } from '../redis-servers.js'
-import { type Excuse, type Fault, type LabDriver, lab as made } from '../store.js'
+import { type Excuse, type Fault, type LabDriver, lab as made, secondHolder } from '../store.js'
 
 const host = '127.0.0.1'
 
@@ -25,7 +25,7 @@ export const lab: LabDriver = made({
       ...clockJump([server], 1),
       excuses: [
         {
-          rules: ['exclusion', 'read-write', 'permits'],
+          rules: secondHolder,
           within: ttl,
           why: "a jump forward of the server's own clock can end a lease early (docs/drivers/redis.md)",
         },

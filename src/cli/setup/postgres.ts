@@ -140,7 +140,7 @@ function standbys({ standbys, synchronous = '' }: Facts): Check[] {
   const what = 'standbys'
   if (synchronous !== '') return [ok(what, `${count}, commits wait for ${synchronous}`)]
   const means =
-    'a fail-over can lose the newest grants, and their locks are granted again; tokens grow all the same'
+    'a fail-over can lose the newest grants, and their locks are granted again; tokens follow the clock of the new server'
   return [weak(what, `${count}, commits wait for none`, means, 'synchronous_standby_names')]
 }
 
