@@ -62,7 +62,8 @@ export async function connectResp(port: number, host = '127.0.0.1'): Promise<Res
   return { socket, unasked, send, close, [Symbol.asyncDispose]: async () => close() }
 }
 
-function parse(buffer: Buffer, at: number): { reply: Reply; next: number } | undefined {
+/** The reply that begins at `at`, and where the next one does; undefined: it has not arrived whole. */
+export function parse(buffer: Buffer, at: number): { reply: Reply; next: number } | undefined {
   const end = buffer.indexOf('\r\n', at)
   if (end < 0) return undefined
   const line = buffer.toString('utf8', at + 1, end)

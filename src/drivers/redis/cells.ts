@@ -9,6 +9,7 @@ import type { Reply } from './client.js'
 import { toFailure } from './failure.js'
 import { cellKeys } from './keys.js'
 import { scriptHash } from './pipeline.js'
+import { checkReply } from './reply-shapes.js'
 import type { Runtime } from './runtime.js'
 import type { Script } from './scripts/batch-script.js'
 import { readCell, watchCell, writeCell } from './scripts/cells.js'
@@ -130,5 +131,5 @@ async function run(
     if (error instanceof Error && error.message.startsWith('NOSCRIPT')) return once('EVAL', script.text)
     throw error
   })
-  return orAborted(withinTime(runtime.clock, commandTimeout, answer), signal)
+  return checkReply(script, await orAborted(withinTime(runtime.clock, commandTimeout, answer), signal), [])
 }

@@ -10,6 +10,7 @@ import { type Keys, lockKeys, parseLockName, rememberKeys, scanPattern } from '.
 import { toResult } from './multi-step-reply.js'
 import { parseOptions, type RedisOptions } from './options.js'
 import { answerTo, scriptHash } from './pipeline.js'
+import { checkReply } from './reply-shapes.js'
 import { createRuntime, type Runtime } from './runtime.js'
 import { inspect } from './scripts/inspect.js'
 import { force } from './scripts/verbs.js'
@@ -101,7 +102,7 @@ function driverOver(
       if (error instanceof Error && error.message.startsWith('NOSCRIPT')) return once('EVAL', inspect.text)
       throw error
     })
-    return toLockStatus(name, reply as readonly Reply[])
+    return toLockStatus(name, checkReply(inspect, reply, []) as readonly Reply[])
   }
 
   const withRuntime = async <T>(work: (runtime: Runtime) => Promise<T>): Promise<T> => {

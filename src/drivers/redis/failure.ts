@@ -5,6 +5,7 @@
 import { BackendError } from '../../core/errors.js'
 import { noAnswer } from '../kit/no-answer.js'
 import type { Connection } from './client.js'
+import { GarbledReply } from './reply-shapes.js'
 
 export interface Failure {
   /** Worth a retry while the wait lasts. */
@@ -46,6 +47,8 @@ export const noInfo =
 
 export function toFailure(error: unknown, { ended, outage }: Pick<Connection, 'ended' | 'outage'>): Failure {
   if (error instanceof BackendError) return { transient: false, ambiguous: false, error }
+  if (error instanceof GarbledReply)
+    return { transient: false, ambiguous: true, error: new BackendError('redis', error.message) }
   // ioredis wraps the last refusal in an error of its own.
   const message = (error instanceof Error ? error.message : String(error)).replace(
     /^Too many Cluster redirections\. Last error: (\w+: )?/,

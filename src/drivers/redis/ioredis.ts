@@ -9,6 +9,7 @@ import { retrySooner } from './ioredis-loading.js'
 import { whyNoLogin } from './ioredis-login.js'
 import { followCluster, repeatsFor, runTogether, unlessTryAgain } from './ioredis-nodes.js'
 import { attach, listenOnCopy, listenOnNode, quiet, reconnect } from './ioredis-subscription.js'
+import { toCount } from './reply-shapes.js'
 import { scanAll } from './scan.js'
 
 type Command = readonly [string, ...string[]]
@@ -128,7 +129,7 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
     async runAndWait(how, script, keys, args, replicas, timeout) {
       const wait = ['WAIT', String(replicas), String(timeout)] as const
       const [ran, waited] = await inOrder(keys, [[how, script, String(keys.length), ...keys, ...args], wait])
-      return [ran as Reply, Number(waited)]
+      return [ran as Reply, toCount('WAIT', waited)]
     },
 
     command: (...command) => whyNoLogin(one(client, command), clock, errors),

@@ -13,6 +13,7 @@ import {
   sentinel,
   single,
 } from './node-redis-topologies.js'
+import { toCount } from './reply-shapes.js'
 import { scanAll } from './scan.js'
 
 export function fromNodeRedis(given: NodeRedis, clock: Clock): Connection {
@@ -51,7 +52,7 @@ export function fromNodeRedis(given: NodeRedis, clock: Clock): Connection {
     async runAndWait(how, text, keys, args, replicas, timeout) {
       const wait = ['WAIT', String(replicas), String(timeout)]
       const [ran, waited] = await way.both(full(keys[0] ?? ''), script(how, text, keys, args), wait)
-      return [ran as Reply, Number(waited)]
+      return [ran as Reply, toCount('WAIT', waited)]
     },
     command: (...args) => way.send(undefined, args) as Promise<Reply>,
     scan: (pattern) => scanAll(() => way.masters(), pattern, way.cluster),

@@ -13,6 +13,7 @@ import { createHash } from 'node:crypto'
 import type { Clock } from '../../core/clock.js'
 import type { Connection, Reply } from './client.js'
 import type { Keys } from './keys.js'
+import { GarbledReply, isReply } from './reply-shapes.js'
 import { acquire } from './scripts/acquire.js'
 import { together } from './scripts/acquire-many.js'
 import type { Script } from './scripts/batch-script.js'
@@ -58,6 +59,7 @@ interface Line {
 }
 
 interface Sent extends Batch {
+  readonly script: Script
   readonly items: readonly Item[]
 }
 
@@ -150,7 +152,15 @@ export function createPipeline(
     )
     const argv = args.concat(one?.args ?? items.flatMap((item) => item.args))
     const text = how === 'EVAL' ? script.text : scriptHash(script)
-    const flight: Sent = { sent: clock.now(), epoch: since, broken: false, twice: false, replicas: 0, items }
+    const flight: Sent = {
+      sent: clock.now(),
+      epoch: since,
+      broken: false,
+      twice: false,
+      replicas: 0,
+      script,
+      items,
+    }
     for (const { callbacks } of items) callbacks.leaving?.(flight)
     flights.add(flight)
     disarm ??= nextCheckAt(flight.sent + timeout)
@@ -191,12 +201,16 @@ export function createPipeline(
     if (flight.epoch === epoch && silent) down()
     flight.broken = epoch !== flight.epoch
     const { items } = flight
-    for (let i = 0; i < items.length; i++) {
-      const reply = items.length === 1 ? replies : ((replies as readonly Reply[])[i] ?? null)
-      const callbacks = items[i]?.callbacks
-      if (typeof reply === 'string' && reply.startsWith('e ')) callbacks?.failed(new Error(reply.slice(2)))
-      else callbacks?.answered(reply, flight)
-    }
+    const each: readonly Reply[] = items.length === 1 ? [replies] : Array.isArray(replies) ? replies : []
+    const whole = each.length === items.length
+    for (let i = 0; i < items.length; i++) deliver(flight, items[i] as Item, whole ? each[i] : replies)
+  }
+
+  const deliver = (flight: Sent, { args, callbacks }: Item, reply: Reply = null) => {
+    const { name } = flight.script
+    if (typeof reply === 'string' && reply.startsWith('e ')) callbacks.failed(new Error(reply.slice(2)))
+    else if (!isReply(name, reply, args)) callbacks.failed(new GarbledReply(`EVALSHA (${name})`, reply))
+    else callbacks.answered(reply, flight)
   }
 
   const crash = (flight: Sent, error: unknown) => {

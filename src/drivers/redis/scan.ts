@@ -4,6 +4,7 @@
  * to one that was asked already; a second round finds them.
  */
 import { BackendError } from '../../core/errors.js'
+import { GarbledReply } from './reply-shapes.js'
 
 /** Sends a command to one node. */
 export type AskNode = (...command: readonly [string, ...string[]]) => Promise<unknown>
@@ -40,15 +41,19 @@ export async function* scanAll(
 async function* pages(ask: AskNode, pattern: string): AsyncGenerator<readonly string[]> {
   let cursor = '0'
   do {
-    const [next, keys] = (await ask('SCAN', cursor, 'MATCH', pattern, 'COUNT', '500')) as [unknown, string[]]
+    const reply = await ask('SCAN', cursor, 'MATCH', pattern, 'COUNT', '500')
+    const [next, keys] = Array.isArray(reply) && reply.length === 2 ? reply : []
+    if (!/^\d+$/.test(String(next)) || !Array.isArray(keys)) throw new GarbledReply('SCAN', reply)
     cursor = String(next)
-    yield keys
+    yield keys.map(String)
   } while (cursor !== '0')
 }
 
 /** The slots that a node itself serves, by the line `myself` of its CLUSTER NODES. */
 async function readSlots(ask: AskNode): Promise<{ slots: ReadonlySet<number>; moving: boolean }> {
-  const lines = String(await ask('CLUSTER', 'NODES')).split('\n')
+  const reply = await ask('CLUSTER', 'NODES')
+  if (typeof reply !== 'string' || !reply.includes('myself')) throw new GarbledReply('CLUSTER NODES', reply)
+  const lines = reply.split('\n')
   const own = lines.map((line) => line.split(' ')).find(([, , flags]) => flags?.split(',').includes('myself'))
   const slots = new Set<number>()
   let moving = false

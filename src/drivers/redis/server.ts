@@ -15,6 +15,7 @@ import type { Connection } from './client.js'
 import { noInfo } from './failure.js'
 import { bootKey } from './keys.js'
 import type { Settings } from './options.js'
+import { GarbledReply, isReply, toInfo } from './reply-shapes.js'
 import { meet } from './scripts/server-marker.js'
 
 export interface Identity {
@@ -94,7 +95,7 @@ export function createServer(
     const fresh = connection.duplicate()
     try {
       const info = await withinTime(clock, settings.commandTimeout, fresh.command('INFO', 'server'))
-      if (parseInfo(String(info)).get('run_id')?.startsWith(boot.slice(0, 16))) return
+      if (parseInfo(toInfo(info)).get('run_id')?.startsWith(boot.slice(0, 16))) return
     } finally {
       fresh.close()
     }
@@ -124,6 +125,7 @@ export function createServer(
     const strict = settings.quarantine === 'strict' ? '1' : '0'
     const args = [lineage, life, String(longest * 1_000), id, strict, synced]
     const reply = await connection.run('EVAL', meet.text, [bootKey(settings.prefix)], args)
+    if (!isReply(meet.name, reply, [])) throw new GarbledReply('EVAL (meet)', reply)
     if (reply === 'aof') return meetIt((await isDurable(connection)) ? '1' : '0')
     if (!Array.isArray(reply)) throw new BackendError('redis', noInfo)
     longest = Math.max(longest, Math.ceil(Number(reply[2]) / 1_000))
@@ -186,7 +188,7 @@ export function parseInfo(info: string): ReadonlyMap<string, string> {
 /** Undefined where it is not allowed, or does not exist. */
 async function readInfo(connection: Connection): Promise<ReadonlyMap<string, string> | undefined> {
   try {
-    return parseInfo(String(await connection.command('INFO')))
+    return parseInfo(toInfo(await connection.command('INFO')))
   } catch (error) {
     if (error instanceof Error && /^(NOPERM|ERR unknown command)/.test(error.message)) return undefined
     throw error

@@ -11,13 +11,14 @@
  * The general part is a function that is entered only when an item needs it, because creating its closures costs as much as a whole
  * uncontended acquire. Before it comes a short cut for the one case that matters: see `fast-paths.ts`.
  */
+import type { ScriptName } from '../reply-shapes.js'
 import { line } from './queue.js'
 import { slotMarker } from './slot-marker.js'
 import { state } from './state.js'
 
 /** A script and the form of its items. */
 export interface Script {
-  readonly name: string
+  readonly name: ScriptName
   /** Lua text. */
   readonly text: string
   /** Arguments of one item. */
@@ -26,7 +27,7 @@ export interface Script {
 
 /** `allow-oom`: release, renew and inspect must work on a server whose memory is full; only acquiring more may be refused. */
 export function script(
-  name: string,
+  name: ScriptName,
   args: number,
   body: string,
   shortCut = '',

@@ -35,7 +35,7 @@ import type { Script } from './batch-script.js'
  * KEYS: the marker. ARGV: 1 the lineage that the client knows, `-` = none · 2 boot id of the life in which it met that lineage ·
  * 3 the longest ttl it knows of in µs · 4 prefix of a new lineage · 5 `1`: a missing marker counts also for a client that knows no
  * lineage · 6 is `appendfsync always` set? `1`, `0`, `?` = not asked yet. Result: `{ boot id, lineage, longest ttl in µs }` ·
- * `aof` check `appendfsync` first · nil: INFO is not allowed.
+ * `aof` check `appendfsync` first · `noinfo` INFO is not allowed.
  */
 export const meet: Script = {
   name: 'meet',
@@ -46,12 +46,12 @@ local tm = call('TIME')
 local wall = tm[1] * 1000000 + tm[2]
 local info = redis.pcall('INFO', 'server', 'replication', 'persistence', 'commandstats')
 local known, life, longest, strict, always = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[5] == '1', ARGV[6]
-if type(info) ~= 'string' then return false end
+if type(info) ~= 'string' then return 'noinfo' end
 local function num(n) return string.format('%d', n) end
 local function field(name) return string.match(info, '\\n' .. name .. ':([^\\r\\n]*)') or '' end
 
 local boot = string.sub(field('run_id'), 1, 16)
-if boot == '' then return false end
+if boot == '' then return 'noinfo' end
 -- In the future: the clock has been set back.
 local began = math.min(wall, wall - (tonumber(field('uptime_in_seconds')) or 0) * 1000000)
 -- A replication history before the present one: it was a replica once in this life.
