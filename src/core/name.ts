@@ -66,14 +66,24 @@ function escapeControls(text: string): string {
   )
 }
 
-/** For messages: the value, short. */
+/**
+ * For messages: the value, short, and without the password of a URL. A URL is often given where options belong, and what is wrong with it may
+ * be that it cannot be parsed: so everything from the first colon of the login to the last @ is left out, and the values of the query.
+ */
 export function describe(value: unknown): string {
-  if (typeof value === 'string') return quote(value)
+  if (typeof value === 'string') return quote(withoutPassword(value))
   if (typeof value === 'function')
     return value.name === '' ? 'a function' : `the function ${quote(value.name)}`
   if (value === null || typeof value !== 'object')
     return typeof value === 'bigint' ? `${value}n` : String(value)
   return Array.isArray(value) ? 'an array' : 'an object'
+}
+
+function withoutPassword(text: string): string {
+  const [scheme = ''] = /^\s*[a-z][a-z0-9+.-]*:\/\//i.exec(text) ?? []
+  if (scheme === '' && !/^[^:/@\s]*:\S*@/.test(text)) return text
+  const rest = text.slice(scheme.length).replace(/^([^:/@\s]*:)?.*@/s, '$1***@')
+  return scheme + rest.replace(/([?&][^=&]*=)[^&]+/g, '$1***')
 }
 
 const hex = (code: number) => code.toString(16).toUpperCase().padStart(4, '0')

@@ -2,6 +2,7 @@
 import { describe } from '../core/name.js'
 import { guardedCommit } from './commit.js'
 import type { Fence } from './fence.js'
+import { checkFetchUrl } from './fetch-url.js'
 
 export interface ConsulGuardOptions {
   /** `http://127.0.0.1:8500` */
@@ -36,6 +37,7 @@ export function guardedConsulTxn(
     throw new TypeError(`token must be the text of an ACL token, got ${describe(acl)}`)
   if (typeof send !== 'function')
     throw new TypeError(`send must be a function like fetch, got ${describe(send)}`)
+  if (send === fetch) checkFetchUrl(url, 'http://127.0.0.1:8500')
   const headers: Record<string, string> = acl === undefined ? {} : { 'x-consul-token': acl }
   return guardedCommit<number>({
     name: fenceKey,

@@ -7,6 +7,7 @@
  */
 import { StaleTokenError } from '../core/errors.js'
 import { checkFence, type Fence, tokenFrom } from './fence.js'
+import { checkFetchUrl } from './fetch-url.js'
 
 /** Sends one transaction to the JSON gateway: takes the body of `/v3/kv/txn` and resolves with the reply. */
 export type EtcdSend = (body: object) => Promise<object>
@@ -32,6 +33,7 @@ export function etcdGateway(
   url: string,
   send: (url: string, init: RequestInit) => Promise<Response> = fetch,
 ): EtcdSend {
+  if (send === fetch) checkFetchUrl(url, 'http://10.0.0.1:2379')
   return async (body) => {
     const response = await send(`${url}/v3/kv/txn`, { method: 'POST', body: JSON.stringify(body) })
     if (!response.ok) throw new Error(`etcd answered ${response.status}: ${await response.text()}`)
