@@ -18,11 +18,12 @@ type Bidi = grpc.Client['makeBidiStreamRequest']
 
 const nameOf = (path: string) => path.slice(path.lastIndexOf('/') + 1)
 
-export function tapped(): Tapped {
+export function tapped(given: Tapped['module'] = grpc): Tapped {
+  const library = given as typeof grpc
   const made: string[] = []
   const written: Record<string, number> = {}
   const own = { made, written, garble: (_path: string, answer: Buffer) => answer }
-  class Client extends grpc.Client {
+  class Client extends library.Client {
     override makeUnaryRequest: Unary = ((
       path: string,
       serialize: unknown,
@@ -49,5 +50,5 @@ export function tapped(): Tapped {
       return super.makeBidiStreamRequest.apply(this, [path, counting, garbling, ...rest] as never)
     }) as Bidi
   }
-  return Object.assign(own, { module: { ...grpc, Client } })
+  return Object.assign(own, { module: { ...library, Client } })
 }
