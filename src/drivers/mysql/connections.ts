@@ -2,7 +2,7 @@
  * Sends statements to the server, each on a connection from the pool, for as long as the statement takes and no longer.
  *
  * At most `connections` are in use at once, so that many waiters do not use up a pool that the holder may also need. Statements that end
- * or prove a hold go before those that begin one. A connection that has not answered in time is closed, not returned: nobody
+ * or prove a hold, and those of operators, go before those that begin one. A connection that has not answered in time is closed, not returned: nobody
  * knows what it would answer next. A statement that was rolled back for another one is sent again at once.
  */
 import type { Clock } from '../../core/clock.js'

@@ -32,7 +32,7 @@ export async function forceRelease(runtime: Runtime, name: string, giveBack?: Gi
   assertOpen(runtime)
   let meant: ReadonlySet<string> | undefined
   for (;;) {
-    const { rows } = await runtime.execute(readRows(runtime.tables, name, 'one'))
+    const { rows } = await runtime.execute(readRows(runtime.tables, name, 'one'), true)
     const row = rows[0] === undefined ? undefined : parseRow(rows[0])
     const held = row === undefined ? [] : toHolders(row)
     const there = new Set(held.map(({ attempt }) => attempt))
@@ -40,7 +40,7 @@ export async function forceRelease(runtime: Runtime, name: string, giveBack?: Gi
     // Later holders are not meant, even if the answer was lost and the same statement is sent again.
     if (row === undefined || ![...meant].some((attempt) => there.has(attempt))) return meant.size
     if (row.kind === 'g' && !(await endSessionHold(runtime, name, row, giveBack))) continue
-    const { id } = await runtime.execute(sql.forceRelease(runtime.tables, name, row.token))
+    const { id } = await runtime.execute(sql.forceRelease(runtime.tables, name, row.token), true)
     if (id !== 0) return held.length
   }
 }
@@ -53,7 +53,7 @@ async function endSessionHold(
   giveBack: GiveBack | undefined,
 ): Promise<boolean> {
   const { execute, tables } = runtime
-  const { rows } = await execute(sql.connectionOf(tables, name, token))
+  const { rows } = await execute(sql.connectionOf(tables, name, token), true)
   const [holder, own] = (rows[0] ?? []).map(number)
   if (holder === undefined || holder === 0) return false
   if (holder === own) {
@@ -61,7 +61,7 @@ async function endSessionHold(
     return true
   }
   try {
-    await execute(sql.endConnection(tables, name, holder))
+    await execute(sql.endConnection(tables, name, holder), true)
   } catch (error) {
     const errno = findErrno(error)
     // It has ended, or given the lock back.
@@ -78,7 +78,7 @@ async function untilEnded({ execute, tables, clock, settings }: Runtime, name: s
   const pause = new AutoResetEvent(clock)
   const giveUpAt = clock.now() + settings.commandTimeout
   for (let ms = 1; ; ms = Math.min(2 * ms, 50)) {
-    const { rows } = await execute(sql.usedBy(tables, name))
+    const { rows } = await execute(sql.usedBy(tables, name), true)
     if (number(rows[0]?.[0]) !== id) return
     if (clock.now() > giveUpAt) throw lingers(name, id, settings.commandTimeout)
     await pause.wait(ms)

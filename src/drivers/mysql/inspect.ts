@@ -1,4 +1,4 @@
-/** The operators' requests: who holds and who waits. */
+/** The operators' requests: who holds and who waits. However many wait in this process, their statements do not go before these. */
 import type { LockStatus } from '../../core/driver.js'
 import { text } from './client.js'
 import { parseRow, toLockStatus } from './decision.js'
@@ -9,8 +9,8 @@ export async function inspect(runtime: Runtime, name: string): Promise<LockStatu
   assertOpen(runtime)
   const { tables } = runtime
   // This order misses nobody: a waiter that leaves the queue in between is seen as a holder.
-  const waiting = await runtime.execute(sql.readQueue(tables, name, 'one'))
-  const { rows } = await runtime.execute(sql.rows(tables, name, 'one'))
+  const waiting = await runtime.execute(sql.readQueue(tables, name, 'one'), true)
+  const { rows } = await runtime.execute(sql.rows(tables, name, 'one'), true)
   const row = rows[0] === undefined ? undefined : parseRow(rows[0])
   return toLockStatus(name, row, waiting.rows)
 }
@@ -18,8 +18,8 @@ export async function inspect(runtime: Runtime, name: string): Promise<LockStatu
 export async function list(runtime: Runtime, prefix: string): Promise<readonly LockStatus[]> {
   assertOpen(runtime)
   const { tables } = runtime
-  const waiting = await runtime.execute(sql.readQueue(tables, prefix, 'beginning'))
-  const { rows } = await runtime.execute(sql.rows(tables, prefix, 'beginning'))
+  const waiting = await runtime.execute(sql.readQueue(tables, prefix, 'beginning'), true)
+  const { rows } = await runtime.execute(sql.rows(tables, prefix, 'beginning'), true)
   const found = new Map(rows.map((values) => [text(values[16]), parseRow(values)]))
   const names = new Set([...found.keys(), ...waiting.rows.map(([, name]) => text(name))])
   return [...names]

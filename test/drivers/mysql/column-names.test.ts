@@ -1,31 +1,13 @@
 // mysql2 compiles a parser for each new set of result columns and keeps it: no column is called by what is in a lock's name or a ticket.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { inTransaction, type MysqlOptions, type MysqlPool, mysql } from 'holdfast/mysql'
-import { createPool, type FieldPacket, type Pool } from 'mysql2/promise'
+import { inTransaction, type MysqlOptions, mysql } from 'holdfast/mysql'
+import { createPool, type Pool } from 'mysql2/promise'
 import { createLocks } from '../../../src/create-locks.js'
 import { leakCheck } from '../../support/leaks.js'
 import { type MysqlServer, startMysql } from '../../support/servers/mysql.js'
 import { until } from '../../support/until.js'
-
-/** The same pool; `sets` gets the names of the columns of every result. */
-function observed(pool: Pool, sets: Set<string>): MysqlPool {
-  return {
-    async getConnection() {
-      const connection = await pool.getConnection()
-      const query = connection.query.bind(connection)
-      return Object.assign(Object.create(connection), {
-        connection: connection.connection,
-        async query(options: { sql: string }) {
-          const answer = await query(options)
-          const fields = answer[1] as readonly FieldPacket[] | undefined
-          if (fields !== undefined) sets.add(fields.map(({ name }) => name).join(' '))
-          return answer
-        },
-      })
-    },
-  }
-}
+import { observed } from './support/observed.js'
 
 const variants: readonly Partial<MysqlOptions>[] = [{}, { wakeWithGetLock: true }, { strategy: 'session' }]
 
@@ -41,7 +23,7 @@ for (const flavour of ['mariadb', 'mysql'] as const) {
       it(`have the same names for every lock: ${JSON.stringify(options)}`, async (t) => {
         const pool = createPool({ uri: server.url, connectionLimit: 6 })
         const sets = new Set<string>()
-        const seen = observed(pool, sets)
+        const seen = observed(pool, { columns: (names) => void sets.add(names.join(' ')) })
         const all = [0, 1].map(() => createLocks(mysql({ pool: seen, ...options } as MysqlOptions)))
         const [a, b] = all as [(typeof all)[0], (typeof all)[0]]
         t.after(async () => {
@@ -79,7 +61,7 @@ for (const flavour of ['mariadb', 'mysql'] as const) {
       const pool = createPool({ uri: server.url, connectionLimit: 6 })
       t.after(() => pool.end())
       const sets = new Set<string>()
-      const seen = observed(pool, sets)
+      const seen = observed(pool, { columns: (names) => void sets.add(names.join(' ')) })
       const connection = (await seen.getConnection()) as Awaited<ReturnType<Pool['getConnection']>>
       await connection.beginTransaction()
       await inTransaction(connection, 'in a transaction', { pool: seen, wait: 1_000 })
