@@ -29,6 +29,7 @@ import { Hold } from './hold.js'
 import { lockStatus } from './inspect.js'
 import { broke, Node, notIntroduced, notSent } from './node.js'
 import { parseOptions, type RedlockOptions, type Settings } from './options.js'
+import { Renewals } from './renewals.js'
 import { count, type NodeReply, round } from './round.js'
 import { force, inspect, latestClock, release, retentionPassed, vote } from './scripts.js'
 import { Subscribers } from './subscribers.js'
@@ -99,6 +100,7 @@ export class Redlock {
   readonly group: Voters
   readonly env: Env
   readonly settings: Settings
+  readonly renewals: Renewals = new Renewals(this)
   /** The last time taken from the servers' clocks, so that no time is used twice. */
   #time = 0
   #closed = false
@@ -337,13 +339,9 @@ export class Redlock {
   }
 
   #read(node: Node, reply: readonly Reply[], replies: RoundReplies): Vote {
-    const letter = String(reply[0])
-    if (letter === 'b') {
-      node.markUntrusted('its marker has changed: it may have forgotten votes')
-      throw new Error(node.untrustedReason)
-    }
-    if (letter === 'c') throw new Error('server clock is beyond 2112; ballots cannot be represented')
-    node.reportsTime(Number(reply[2]))
+    if (String(reply[0]) === 'c')
+      throw new Error('server clock is beyond 2112; ballots cannot be represented')
+    const letter = String(node.accept(reply)[0])
     const ballot = Number(letter === 'y' ? reply[3] : reply[1])
     // Counts even if it arrives after the end of its round.
     if (letter !== 'y') replies.ballot = Math.max(replies.ballot, ballot)

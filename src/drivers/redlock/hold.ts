@@ -1,17 +1,15 @@
 /** A grant: a majority of votes, renewed, repaired and released. */
-import { deadline } from '../../core/clock.js'
 import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
-import { BackendError } from '../../core/errors.js'
 import { shared } from '../../core/mode.js'
 import { tokenReserve } from '../../core/token.js'
-import type { Reply } from '../redis/client.js'
 import type { Redlock } from './driver.js'
 import type { Node } from './node.js'
+import type { Renewable } from './renewals.js'
 import { count, round } from './round.js'
 import { downgrade, release, renew, vote } from './scripts.js'
 import { voteArgs } from './votes.js'
 
-export class Hold implements Grant {
+export class Hold implements Grant, Renewable {
   readonly token: number
   validUntil: number
   readonly #driver: Redlock
@@ -33,37 +31,26 @@ export class Hold implements Grant {
     this.validUntil = validUntil
   }
 
+  get key(): string {
+    return this.#driver.toKey(this.#claim.name)
+  }
+
+  get attempt(): string {
+    return this.#claim.attempt
+  }
+
+  get releasing(): boolean {
+    return this.#releasing
+  }
+
   /**
    * A majority that votes again moves the deadline. Servers that have forgotten the vote are asked for it anew, with the same
    * ballot; such a vote counts unless the server has seen greater ballots since. Less than a majority leaves the old deadline in
    * force, unless a majority has voted for another attempt.
    */
   async renew(ttl: number): Promise<number | undefined> {
-    const { group, env } = this.#driver
     this.#driver.ensureAllowed(ttl)
-    await group.ready()
-    const sent = env.clock.now()
-    const reply = await round(
-      env.clock,
-      this.#driver.timeout(ttl),
-      group.nodes,
-      (node) => this.#prove(node, ttl),
-      (soFar) => count(soFar, (answer) => answer === 'y') >= group.majority,
-    )
-    if (count(reply, (answer) => answer === 'y') >= group.majority) {
-      this.validUntil = deadline(sent, ttl)
-      return this.validUntil
-    }
-    if (this.#releasing || count(reply, (answer) => answer === 'n' || answer === 'o') >= group.majority)
-      return undefined
-    const result = reply.map(
-      (one, place) =>
-        `${group.nodes[place]?.label}: ${one instanceof Error ? one.message : (reasons[one ?? ''] ?? one)}`,
-    )
-    throw new BackendError(
-      'redlock',
-      `fewer than ${group.majority} servers renewed it (${result.join('; ')})`,
-    )
+    return this.#driver.renewals.renew(this, ttl)
   }
 
   async release(): Promise<ReleaseResult> {
@@ -115,16 +102,23 @@ export class Hold implements Grant {
     return some && this.#driver.env.clock.now() < this.validUntil ? 'released' : 'lost'
   }
 
-  async #prove(node: Node, ttl: number): Promise<string> {
+  counts(node: Node): boolean {
+    return !this.#minority.has(node)
+  }
+
+  async prove(node: Node, ttl: number): Promise<string> {
     const { group, settings, env } = this.#driver
-    const keys = [this.#driver.toKey(this.#claim.name), group.markerKey]
+    const keys = [this.key, group.markerKey]
     const boot = node.identity?.boot ?? ''
     const micros = String(Math.round(ttl * 1000))
-    const answer = this.#letter(
-      node,
-      await node.ask(renew, keys, [boot, this.#claim.attempt, micros, String(settings.retention)]),
-    )
-    if (answer === 'y' && this.#minority.has(node)) return 'w'
+    const renewed = await node.ask(renew, keys, [
+      boot,
+      this.#claim.attempt,
+      micros,
+      String(settings.retention),
+    ])
+    const answer = String(node.accept(renewed)[0])
+    if (answer === 'y' && !this.counts(node)) return 'w'
     if (answer !== 'f' || this.#releasing) return answer
     const { retention } = settings
     const claim = { ...this.#claim, ttl }
@@ -133,19 +127,9 @@ export class Hold implements Grant {
       ...{ by: env.client, channel: undefined, alive: 0, retention },
     })
     const voting = { attempt: this.#claim.attempt, round: this.#round }
-    const joined = this.#letter(node, await node.ask(vote, keys, [boot, ...args], voting))
+    const joined = String(node.accept(await node.ask(vote, keys, [boot, ...args], voting))[0])
     if (joined === 'w') this.#minority.add(node)
     return joined
-  }
-
-  #letter(node: Node, reply: readonly Reply[]): string {
-    const letter = String(reply[0])
-    if (letter === 'b') {
-      node.markUntrusted('its marker has changed: it may have forgotten votes')
-      throw new Error(node.untrustedReason)
-    }
-    node.reportsTime(Number(reply[2]))
-    return letter
   }
 
   /** A server that does not answer keeps its vote: it is asked again for as long as that could matter. */
@@ -166,13 +150,4 @@ export class Hold implements Grant {
       throw error
     }
   }
-}
-
-const reasons: Readonly<Record<string, string>> = {
-  '': 'no answer in time',
-  y: 'renewed',
-  w: 'has voted for greater ballots since',
-  n: 'has voted for somebody else',
-  o: 'was told that it ended',
-  h: 'wants a greater ballot',
 }

@@ -113,6 +113,19 @@ export class Node {
     )
   }
 
+  /**
+   * The reply of a script that was told the marker.
+   * @throws Error if the server has another one
+   */
+  accept(reply: readonly Reply[]): readonly Reply[] {
+    if (String(reply[0]) === 'b') {
+      this.markUntrusted('its marker has changed: it may have forgotten votes')
+      throw new Error(this.untrustedReason)
+    }
+    this.reportsTime(Number(reply[2]))
+    return reply
+  }
+
   /** Like `ask`, but whether or not the server is trusted: for releases and checks. */
   run(script: Script, keys: readonly string[], args: readonly string[]): Promise<readonly Reply[]> {
     return this.connection.run('EVALSHA', scriptHash(script), keys, args).then(toParts, async (error) => {

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
-import { fastRelease, fastVote } from '../../../src/drivers/redlock/fast-paths.js'
+import { fastRelease, fastVote, renewMany } from '../../../src/drivers/redlock/fast-paths.js'
 import { downgrade, release, renew, vote } from '../../../src/drivers/redlock/scripts.js'
 import type { Script } from '../../../src/drivers/redlock/state.js'
 import { leakCheck } from '../../support/leaks.js'
@@ -42,6 +42,7 @@ const stilled = ({ text }: Script): string =>
 const general = (script: Script): string => stilled(script).replace(fastVote, '').replace(fastRelease, '')
 
 let took = 0
+let renewedTogether = 0
 
 /** One lock in two keys, and what the last ballot was. */
 class Twins {
@@ -64,11 +65,10 @@ class Twins {
     const id = `attempt${who}`
     const last = String((this.#tokens.get(id) ?? 0) + (ms % 5))
     const args = {
-      renew: () => ['boot', id, String(ms * 1_000), '600000'],
       release: () => [id, String(round), last, '600000', waits ? '0' : '1'],
       downgrade: () => [id, last, '600000'],
     }
-    if (verb === 'renew') return this.#same(renew, ['marker'], args.renew())
+    if (verb === 'renew') return this.#renews(id, String(ms * 1_000))
     if (verb === 'release') return this.#same(release, [], args.release())
     if (verb === 'downgrade') return this.#same(downgrade, [], args.downgrade())
     // One in three is too old to be voted for.
@@ -87,16 +87,40 @@ class Twins {
     return this.#same(vote, ['marker'], [...claimed, ...rest])
   }
 
-  async #same(script: Script, more: readonly string[], args: readonly string[]): Promise<void> {
+  /** Together with others first, as a client does. */
+  async #renews(id: string, micros: string): Promise<void> {
+    const [together, alone] = await this.#setClock()
+    const answer = await this.#redis.eval(stilled(renewMany), 2, 'marker', together, 'boot', micros, id)
+    const [answered, letters, at] = answer as string[]
+    assert.deepEqual([answered, at], ['k', String(this.#now)])
+    const args = ['marker', 'boot', id, micros, '600000'] as const
+    const long = (await this.#redis.eval(general(renew), 2, alone, ...args)) as string[]
+    if (letters === 'y') renewedTogether++
+    else await this.#redis.eval(general(renew), 2, together, ...args)
+    if (letters === 'y') assert.equal(long[0], 'y')
+    else assert.equal(letters, 'g')
+    await this.#sameText()
+  }
+
+  async #setClock(): Promise<readonly [string, string]> {
     const seconds = Math.floor(this.#now / 1_000_000)
     await this.#redis.mset('clock:s', seconds, 'clock:us', this.#now - seconds * 1_000_000)
-    const keys = [`${this.#key}:short`, `${this.#key}:general`] as const
+    return [`${this.#key}:short`, `${this.#key}:general`]
+  }
+
+  async #same(script: Script, more: readonly string[], args: readonly string[]): Promise<void> {
+    const keys = await this.#setClock()
     const run = (text: string, key: string) =>
       this.#redis.eval(text, 1 + more.length, key, ...more, ...args) as Promise<string | (string | number)[]>
     const short = await run(stilled(script), keys[0])
     const long = await run(general(script), keys[1])
     if (typeof short === 'string') took++
     assert.deepEqual(typeof short === 'string' ? short.split(' ') : short, long)
+    await this.#sameText()
+  }
+
+  async #sameText(): Promise<void> {
+    const keys = [`${this.#key}:short`, `${this.#key}:general`] as const
     const [one, two] = await this.#redis.mget(...keys)
     assert.deepEqual(sorted(one), sorted(two))
     const [shortLasts, longLasts] = [await this.#redis.pttl(keys[0]), await this.#redis.pttl(keys[1])]
@@ -122,6 +146,7 @@ test('every script does with its short cut what it does without', async () => {
     })
     await fc.assert(property, { numRuns: 60 })
     assert.ok(took > 60, `only ${took} short cuts were taken`)
+    assert.ok(renewedTogether > 20, `only ${renewedTogether} votes were renewed together`)
     await redis.set('marker', 'another')
     const answer = await redis.eval(
       vote.text,
