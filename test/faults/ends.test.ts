@@ -1,11 +1,13 @@
-// What a process awaits keeps it alive until it is answered, when the store has died, too: otherwise Node ends it with 0 in the middle.
+// What a process awaits keeps it alive also when the store has died or never answers: otherwise Node ends it with 0 in the middle.
 // Second tier because it starts and stops every kind of server; the suite asks the same of healthy ones (closing).
 import assert from 'node:assert/strict'
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { after, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { ChildClient } from 'holdfast/conformance'
+import { grpcVersions } from '../drivers/etcd/support/grpc-versions.js'
 import type { EndsTask, Step } from '../drivers/support/ends-child.js'
 import { leakCheck } from '../support/leaks.js'
 import { startConsul } from '../support/servers/consul.js'
@@ -15,62 +17,81 @@ import { startPostgres } from '../support/servers/postgres.js'
 import { startMany, startRedis } from '../support/servers/redis.js'
 import { startZookeeper } from '../support/servers/zookeeper.js'
 
-/** A store that was started, and dies for good with `stop`. */
+/** What a child takes part with, by client and strategy. */
+type Takers = Readonly<Record<string, ChildClient>>
+
 interface Store {
-  stop(): Promise<void>
-  /** What a child takes part with, by client and strategy. */
-  readonly takers: Readonly<Record<string, ChildClient>>
+  start(): Promise<{ readonly ports: readonly number[]; stop(): Promise<void> }>
+  /** @param make the function that makes the driver, where it is not `make` */
+  takers(ports: readonly number[], make?: string): Takers
 }
 
-const childClient = (driver: string, ...args: unknown[]): ChildClient => ({
+const childClient = (driver: string, exported: string, ...args: unknown[]): ChildClient => ({
   module: new URL(`../drivers/${driver}/support/in-child.js`, import.meta.url).href,
-  export: 'make',
+  export: exported,
   args,
 })
 
-const stores: Readonly<Record<string, () => Promise<Store>>> = {
-  async postgres() {
-    const { port, stop } = await startPostgres()
-    const takers = {
-      'pg, row': childClient('postgres', 'pg', port, { strategy: 'row' }),
-      'pg, session': childClient('postgres', 'pg', port, { strategy: 'session' }),
-      'postgres.js, row': childClient('postgres', 'postgres.js', port, { strategy: 'row' }),
-    }
-    return { stop, takers }
+const hosts = (ports: readonly number[]) => ports.map((port) => `127.0.0.1:${port}`)
+const single = (start: () => Promise<{ readonly port: number; stop(): Promise<void> }>) => async () => {
+  const { port, stop } = await start()
+  return { ports: [port], stop }
+}
+
+const stores: Readonly<Record<string, Store>> = {
+  postgres: {
+    start: single(startPostgres),
+    takers: ([port]) => ({
+      'pg, row': childClient('postgres', 'make', 'pg', port, { strategy: 'row' }),
+      'pg, session': childClient('postgres', 'make', 'pg', port, { strategy: 'session' }),
+      'postgres.js, row': childClient('postgres', 'make', 'postgres.js', port, { strategy: 'row' }),
+    }),
   },
-  async mysql() {
-    const { port, stop } = await startMysql()
-    const takers = {
-      'mysql2, row': childClient('mysql', 'mysql2', port, {}),
-      'mysql2, session': childClient('mysql', 'mysql2', port, { strategy: 'session' }),
-      'mariadb, row': childClient('mysql', 'mariadb', port, {}),
-    }
-    return { stop, takers }
+  mysql: {
+    start: single(startMysql),
+    takers: ([port]) => ({
+      'mysql2, row': childClient('mysql', 'make', 'mysql2', port, {}),
+      'mysql2, session': childClient('mysql', 'make', 'mysql2', port, { strategy: 'session' }),
+      'mariadb, row': childClient('mysql', 'make', 'mariadb', port, {}),
+    }),
   },
-  async redis() {
-    const { port, stop } = await startRedis()
-    const takers = {
-      ioredis: childClient('redis', 'ioredis', { is: 'single', port }),
-      'node-redis': childClient('redis', 'node-redis', { is: 'single', port }),
-    }
-    return { stop, takers }
+  redis: {
+    start: single(startRedis),
+    takers: ([port], make = 'make') => ({
+      ioredis: childClient('redis', make, 'ioredis', { is: 'single', port }),
+      'node-redis': childClient('redis', make, 'node-redis', { is: 'single', port }),
+    }),
   },
-  async redlock() {
-    const { servers, stop } = await startMany(3)
-    const ports = servers.map(({ port }) => port)
-    return { stop, takers: { ioredis: childClient('redlock', 'ioredis', ports) } }
+  redlock: {
+    start: async () => {
+      const { servers, stop } = await startMany(3)
+      return { ports: servers.map(({ port }) => port), stop }
+    },
+    takers: (ports) => ({ ioredis: childClient('redlock', 'make', 'ioredis', ports) }),
   },
-  async etcd() {
-    const { url, stop } = await startEtcd()
-    return { stop, takers: { etcd: childClient('etcd', [url]) } }
+  etcd: {
+    start: single(startEtcd),
+    takers: (ports) => ({ etcd: childClient('etcd', 'make', hosts(ports)) }),
   },
-  async consul() {
-    const { url, stop } = await startConsul()
-    return { stop, takers: { consul: childClient('consul', [url]) } }
+  consul: {
+    start: single(startConsul),
+    takers: (ports) => ({ consul: childClient('consul', 'make', hosts(ports)) }),
   },
-  async zookeeper() {
-    const { address, stop } = await startZookeeper()
-    return { stop, takers: { zookeeper: childClient('zookeeper', { servers: address }) } }
+  zookeeper: {
+    start: single(startZookeeper),
+    takers: (ports) => ({
+      zookeeper: childClient('zookeeper', 'make', { servers: hosts(ports).join(',') }),
+    }),
+  },
+  'etcd over gRPC': {
+    start: single(startEtcd),
+    takers: (ports) =>
+      Object.fromEntries(
+        grpcVersions.map(({ version }) => [
+          version,
+          childClient('etcd', 'makeOverGrpcOf', version, hosts(ports)),
+        ]),
+      ),
   },
 }
 
@@ -83,36 +104,86 @@ const ways: readonly (readonly Step[])[] = [
 ]
 
 describe('a process that awaits what a dead store does not answer', { concurrency: 3 }, () => {
-  for (const [store, start] of Object.entries(stores)) {
-    it(`stays until it has the error: ${store}`, { timeout: 120_000 }, async () => {
-      const { stop, takers } = await start()
-      const children = await Promise.all(
-        Object.entries(takers).flatMap(([client, childClient]) =>
-          ways.map(async (steps, i) => ({
-            client,
-            steps,
-            ...(await ender({ childClient, name: `${client} ${i}`, steps })),
-          })),
-        ),
-      )
+  for (const [store, { start, takers }] of Object.entries(stores)) {
+    it(`stays until it has the error: ${store}`, { timeout: 120_000 }, async (t) => {
+      const { ports, stop } = await start()
+      const children = await started(t, takers(ports), ways)
       await stop()
-      await Promise.all(
-        children.map(async ({ client, steps, goOn }) => {
-          const code = await goOn()
-          assert.equal(code, 0, `${client}: ended while it awaited ${steps[code - 10] ?? 'something'}`)
-        }),
-      )
+      await allStay(children)
     })
   }
 })
 
-/** Resolves once it holds. `goOn`: now its store is dead; resolves with its exit code. */
-async function ender(task: EndsTask): Promise<{ goOn(): Promise<number> }> {
+/** Of a process that has nothing yet. */
+const firstWays: readonly (readonly Step[])[] = [
+  ['wait', 'close'],
+  ['try', 'close'],
+  ['inspect', 'close'],
+  ['close'],
+]
+
+describe('a process that awaits what a store has never answered', { concurrency: 3 }, () => {
+  for (const [store, { takers }] of Object.entries(stores)) {
+    it(`stays until it has the error: ${store}`, { timeout: 120_000 }, async (t) => {
+      const taken = new Set<Socket>()
+      const silent = createServer((socket) => {
+        taken.add(socket.on('error', () => undefined).resume())
+      }).listen(0, '127.0.0.1')
+      await once(silent, 'listening')
+      const { port } = silent.address() as AddressInfo
+      const ports = store === 'redlock' ? [port, port, port] : [port]
+      const make = store === 'redis' ? 'makeConnecting' : undefined
+      await allStay(await started(t, takers(ports, make), firstWays, true))
+      for (const socket of taken) socket.destroy()
+      silent.close()
+      await once(silent, 'close')
+    })
+  }
+})
+
+type After = { after(fn: () => void): void }
+
+interface Child {
+  readonly client: string
+  readonly steps: readonly Step[]
+  /** Now its store is dead; resolves with its exit code. */
+  goOn(): Promise<number>
+}
+
+function started(
+  t: After,
+  takers: Takers,
+  all: readonly (readonly Step[])[],
+  silent?: true,
+): Promise<readonly Child[]> {
+  return Promise.all(
+    Object.entries(takers).flatMap(([client, childClient]) =>
+      all.map(async (steps, i) => ({
+        client,
+        steps,
+        ...(await ender(t, { childClient, name: `${client} ${i}`, steps, ...(silent && { silent }) })),
+      })),
+    ),
+  )
+}
+
+async function allStay(children: readonly Child[]): Promise<void> {
+  await Promise.all(
+    children.map(async ({ client, steps, goOn }) => {
+      const code = await goOn()
+      assert.equal(code, 0, `${client}: ended while it awaited ${steps[code - 10] ?? 'something'}`)
+    }),
+  )
+}
+
+/** Resolves once it holds. */
+async function ender(t: After, task: EndsTask): Promise<Pick<Child, 'goOn'>> {
   const file = fileURLToPath(new URL('../drivers/support/ends-child.js', import.meta.url))
   const child = fork(file, [JSON.stringify(task)], {
     execArgv: [],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
+  t.after(() => void child.kill('SIGKILL'))
   const closed = once(child, 'close') as Promise<[number]>
   await Promise.race([
     once(child, 'message'),
