@@ -11,7 +11,8 @@
  *
  * Four rules make a driver safe; the conformance suite breaks the backend to check them:
  * 1. Ownership is the claim's `attempt` id. Every mutation carries it and may run twice: a repeated acquire replies
- *    "yours, same token"; a repeated release never touches a later holder.
+ *    "yours, same token"; a repeated release never touches a later holder; a late copy of an acquire or a renewal does
+ *    not shorten what a later renewal has promised.
  * 2. `validUntil` counts from the clock reading taken *before* the request left: see {@link Clock} and `deadline()`.
  * 3. Tokens of one name never decrease and never repeat, whatever the store forgets: see `core/token.ts`.
  * 4. The driver releases a grant that arrives after the wait ended; it does not forget it.

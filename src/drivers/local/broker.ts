@@ -216,8 +216,8 @@ export function createBroker(restored: JournalState, parts: BrokerParts): Broker
     return ['none', answer.at, answer.why.is === 'limit' ? answer.why.limit : null]
   }
 
-  function renew([, , name, attempt, ttl]: CallFor<'renew'>): Answer {
-    const outcome = apply(name, (row, now, wall) => table.renew(row, attempt, ttl, now, wall))
+  function renew([, , name, attempt, ttl, order]: CallFor<'renew'>): Answer {
+    const outcome = apply(name, (row, now, wall) => table.renew(row, attempt, ttl, now, wall, order))
     return outcome.failure === undefined
       ? ['done', outcome.answer !== undefined]
       : ['failed', refusal(outcome)]

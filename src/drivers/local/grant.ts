@@ -2,6 +2,7 @@
 import { deadline } from '../../core/clock.js'
 import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { nextOrder } from '../kit/renewal-order.js'
 import type { Answer } from './protocol.js'
 import type { Session } from './session.js'
 
@@ -37,7 +38,7 @@ export function createGrant(session: Session, claim: Claim, answer: Granted, sen
   })
 
   async function renew(ttl: number, signal: AbortSignal): Promise<number | undefined> {
-    const { answer, call } = await session.call(['renew', name, attempt, ttl], signal)
+    const { answer, call } = await session.call(['renew', name, attempt, ttl, nextOrder()], signal)
     if (!doneOrThrow(answer)) {
       session.held.delete(attempt)
       return undefined

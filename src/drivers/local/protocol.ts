@@ -66,7 +66,8 @@ export type Verb =
     ]
   /** All or none, as single attempts that do not wait. */
   | readonly ['together', items: readonly Item[]]
-  | readonly ['renew', name: string, attempt: string, ttl: number]
+  /** `order`: grows with every renewal of a hold. A copy that arrives after a later one shortens nothing, nor does one without. */
+  | readonly ['renew', name: string, attempt: string, ttl: number, order?: number]
   | readonly ['release', name: string, attempt: string, last: number]
   | readonly ['cancel', name: string, attempt: string]
   | readonly ['downgrade', name: string, attempt: string, last: number]

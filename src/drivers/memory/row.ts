@@ -38,6 +38,8 @@ export interface Hold {
   readonly upTo: number
   readonly since: number
   readonly expires: number
+  /** The greatest order of a renewal that may have ended it sooner. */
+  readonly order?: number
   readonly note: string | undefined
   readonly client: string | undefined
 }

@@ -49,6 +49,7 @@ export function createStore(clock: Clock, wallAtStart: number): Store {
   const wallAtZero = wallAtStart - clock.now()
   const cells = createCellTable(clock, () => wallAtZero + clock.now())
   let floor = 0
+  let renewals = 0
 
   function apply<A>(command: (row: table.Row, now: number, wall: number) => table.Step<A>, name: string): A {
     const now = clock.now()
@@ -93,7 +94,9 @@ export function createStore(clock: Clock, wallAtStart: number): Store {
     acquire: (name, request) => apply((row, now, wall) => table.acquire(row, request, now, wall), name),
     acquireMany,
     park: (attempt, granted) => void parked.set(attempt, granted),
-    renew: (name, attempt, ttl) => apply((row, now, wall) => table.renew(row, attempt, ttl, now, wall), name),
+    // In one process nothing arrives twice, or late.
+    renew: (name, attempt, ttl) =>
+      apply((row, now, wall) => table.renew(row, attempt, ttl, now, wall, ++renewals), name),
     release(name, attempt, last) {
       notices.delete(attempt)
       return apply((row, now, wall) => table.release(row, attempt, last, now, wall), name)

@@ -14,6 +14,7 @@
  * - Everything that fits at the head of the queue is granted in the step that made room for it.
  * - A token is minted in the step of its grant. An exclusive grant reserves `tokenReserve` more for hand-overs inside its
  *   process; the release reports the last one used, and those after it are free again.
+ * - A hold ends sooner only by a renewal with an order greater than that of all before it: a late copy of any other command shortens nothing.
  * - The next command on the row drops an overdue hold; `nextExpiry` is the time to look.
  *
  * `now` is monotonic milliseconds; `wall` is the store's wall clock in milliseconds, the floor of tokens and no more.
@@ -68,7 +69,7 @@ export function acquire(
   if (row.ended.includes(attempt)) return step(seen, { is: 'over' })
   const held = findHold(row, attempt)
   if (held !== undefined) {
-    const hold: Hold = { ...held, ttl: request.ttl, expires: now + request.ttl }
+    const hold = prolong(held, request.ttl, now)
     return step(seen, { is: 'granted', hold }, swap(row, held, hold), attempt)
   }
   const queued = findEntry(row.queue, attempt)
@@ -87,18 +88,23 @@ export function acquire(
   return request.wait ? enqueue(seen, request, now, wall) : step(seen, { is: 'busy' })
 }
 
-/** Renews a hold for `ttl` ms from now. Answers the hold; undefined: the attempt does not hold the lock (any more). */
+/**
+ * Renews a hold for `ttl` ms from now. Answers the hold; undefined: the attempt does not hold the lock (any more).
+ * @param order may also end it sooner, unless a renewal with this order or a greater one came before; absent: for `ttl` ms at least
+ */
 export function renew(
   before: Row,
   attempt: string,
   ttl: number,
   now: number,
   wall: number,
+  order?: number,
 ): Step<Hold | undefined> {
   const seen = refresh(before, now, wall)
   const held = findHold(seen.row, attempt)
   if (held === undefined) return step(seen, undefined)
-  const hold: Hold = { ...held, ttl, expires: now + ttl }
+  const exact = order !== undefined && order > (held.order ?? 0)
+  const hold = exact ? { ...held, ttl, expires: now + ttl, order } : prolong(held, ttl, now)
   return step(seen, hold, swap(seen.row, held, hold), attempt)
 }
 
@@ -241,6 +247,11 @@ function step<Answer>(seen: RefreshedRow, answer: Answer, row: Row = seen.row, a
 
 function findHold(row: Row, attempt: string): Hold | undefined {
   return row.holds.find((hold) => hold.attempt === attempt)
+}
+
+/** For `ttl` ms from now at least. */
+function prolong(held: Hold, ttl: number, now: number): Hold {
+  return { ...held, ttl: Math.max(held.ttl, ttl), expires: Math.max(held.expires, now + ttl) }
 }
 
 function swap(row: Row, old: Hold, hold: Hold): Row {

@@ -5,6 +5,7 @@ import { BackendError } from '../../core/errors.js'
 import { quote } from '../../core/name.js'
 import { tokenReserve } from '../../core/token.js'
 import { Hints } from '../kit/hints.js'
+import { RenewalOrder } from '../kit/renewal-order.js'
 import { toFailure } from './failure.js'
 import type { RenewResult } from './renewer.js'
 import type { Runtime } from './runtime.js'
@@ -32,6 +33,7 @@ export class Hold implements Grant {
   #asked = false
   #revoked: AbortController | undefined
   #hints: Hints | undefined
+  #renewals: RenewalOrder | undefined
 
   constructor(runtime: Runtime, claim: Claim, proven: HoldProof) {
     this.#runtime = runtime
@@ -93,18 +95,21 @@ export class Hold implements Grant {
   }
 
   /** Granted while nobody listened, it tells the server where to notify it as soon as somebody does. */
-  async #renewed(ttl: number): Promise<RenewResult> {
+  async #renewed(ttl: number, order?: number): Promise<RenewResult> {
     const { renewer, subscriber } = this.#runtime
     const { name, attempt } = this.#claim
     const channel = this.#recorded ? null : subscriber.channel
-    const answer = await renewer.renew(name, attempt, ttl, channel)
+    const answer = await renewer.renew(name, attempt, ttl, channel, order)
     if (channel !== null) this.#recorded = true
     return answer
   }
 
   async renew(ttl: number): Promise<number | undefined> {
-    const { held, sent } = await this.#onReleased(this.#renewed(ttl))
+    this.#renewals ??= new RenewalOrder(this.#claim.ttl)
+    const { order, at } = this.#renewals.sent(ttl)
+    const { held, sent } = await this.#onReleased(this.#renewed(order === undefined ? -ttl : ttl, order))
     if (!held) return undefined
+    this.#renewals.answered(ttl, at)
     this.validUntil = deadline(sent, ttl)
     return this.validUntil
   }

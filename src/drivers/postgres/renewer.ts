@@ -18,8 +18,15 @@ export interface Renewer {
   /**
    * @param ttl in ms; 0: only asks whether the lock is held; below 0: has it last at least that long (`-ttl`) and shortens nothing
    * @param channel where the holder is notified from now on; null: as before
+   * @param order with a ttl above 0: which of the renewals that may shorten the hold this is
    */
-  renew(name: string, attempt: string, ttl: number, channel?: string | null): Promise<RenewResult>
+  renew(
+    name: string,
+    attempt: string,
+    ttl: number,
+    channel?: string | null,
+    order?: number,
+  ): Promise<RenewResult>
 }
 
 interface PendingRenewal {
@@ -27,6 +34,7 @@ interface PendingRenewal {
   readonly attempt: string
   readonly ttl: number
   readonly channel: string | null
+  readonly order: number | undefined
   readonly resolve: (renewed: RenewResult) => void
   readonly reject: (error: unknown) => void
 }
@@ -38,8 +46,9 @@ export function createRenewer(connections: Connections, calls: Calls, clock: Clo
   let items: PendingRenewal[] = []
   const send = async (batch: readonly PendingRenewal[], tries = 1): Promise<void> => {
     try {
-      const rows = batch.map(({ name, attempt, ttl, channel }) => {
+      const rows = batch.map(({ name, attempt, ttl, channel, order }) => {
         const row = [name, attempt, Math.round(ttl * 1000)]
+        if (order !== undefined) return [...row, channel, order]
         return channel === null ? row : [...row, channel]
       })
       const { answer, sent } = await connections.execute(calls.renew, [JSON.stringify(rows)])
@@ -61,9 +70,9 @@ export function createRenewer(connections: Connections, calls: Calls, clock: Clo
     for (let i = 0; i < all.length; i += maxBatch) void send(all.slice(i, i + maxBatch))
   }
   return {
-    renew(name, attempt, ttl, channel = null) {
+    renew(name, attempt, ttl, channel = null, order = undefined) {
       return new Promise((resolve, reject) => {
-        items.push({ name, attempt, ttl, channel, resolve, reject })
+        items.push({ name, attempt, ttl, channel, order, resolve, reject })
         if (items.length === 1) clock.soon(flush)
       })
     },

@@ -4,6 +4,7 @@ import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { tokenReserve } from '../../core/token.js'
 import { Hints } from '../kit/hints.js'
+import { RenewalOrder } from '../kit/renewal-order.js'
 import { micros, tombstoneTtl } from './acquire-codec.js'
 import type { Reply } from './client.js'
 import { toFailure } from './failure.js'
@@ -36,6 +37,7 @@ export class Hold implements Grant {
   #asked = false
   #revoked: AbortController | undefined
   #hints: Hints | undefined
+  #renewals: RenewalOrder | undefined
 
   constructor(runtime: Runtime, claim: Claim, keys: Keys, proven: HoldProof) {
     this.#runtime = runtime
@@ -71,9 +73,12 @@ export class Hold implements Grant {
   async renew(ttl: number): Promise<number | undefined> {
     const runtime = this.#runtime
     runtime.ensureCompatible(ttl, this.#claim)
-    const args = [this.#claim.attempt, micros(ttl)]
-    const [reply, flight] = await this.#prove(args)
+    this.#renewals ??= new RenewalOrder(this.#claim.ttl)
+    const { order, at } = this.#renewals.sent(ttl)
+    const term = order === undefined ? micros(ttl) : `${micros(ttl)} ${order}`
+    const [reply, flight] = await this.#prove([this.#claim.attempt, term])
     if (Number(reply) !== 1) return undefined
+    this.#renewals.answered(ttl, at)
     if (flight.replicas < runtime.settings.replicas) throw runtime.notEnoughReplicas(flight.replicas)
     this.validUntil = deadline(flight.sent, ttl)
     return this.validUntil

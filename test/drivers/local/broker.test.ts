@@ -191,6 +191,27 @@ test('a client that is cut off and lives keeps its hold, and not its position in
   broker.stop()
 })
 
+test('a call that arrives once more does not shorten a hold extended since, nor after the broker was replaced', async () => {
+  const place = desk()
+  const a = place.enter()
+  const ends = async (at: Desk) => {
+    const reader = at.enter({ client: 'reader' })
+    reader.call('inspect', 'x')
+    const [, , answer] = reader.heard()[0] as [number, string, { holders: { expiresIn: number }[] }]
+    return answer.holders[0]?.expiresIn
+  }
+  a.call(...acquire('a', { ttl: 10_000 }))
+  a.call('renew', 'x', 'a', 1_000, 1)
+  assert.equal(await ends(place), 1_000)
+  a.call('renew', 'x', 'a', 60_000, 2)
+  a.call('renew', 'x', 'a', 1_000, 1)
+  a.call(...acquire('a', { ttl: 10_000 }))
+  assert.equal(await ends(place), 60_000)
+  const next = place.successor()
+  assert.equal(await ends(next), 60_000)
+  next.broker.stop()
+})
+
 test('who is cut off while it waits and comes back waits on', () => {
   const { enter, broker } = desk()
   const [a, b] = [enter(), enter()]

@@ -72,6 +72,18 @@ test('a waiter is granted when the silent holder is overdue, and knows how long 
   assert.equal(await silent.release(), 'lost')
 })
 
+test('a claim that arrives once more does not shorten a hold extended since', async () => {
+  const { client } = store()
+  const driver = client()
+  const asked = claim('x', { ttl: 1_000 })
+  const grant = await driver.acquire(asked, waiting())
+  await grant?.renew(60_000, never)
+  assert.equal((await driver.acquire(asked, waiting()))?.token, grant?.token)
+  assert.equal((await driver.inspect('x')).holders[0]?.expiresIn, 60_000)
+  await grant?.renew(500, never)
+  assert.equal((await driver.inspect('x')).holders[0]?.expiresIn, 500)
+})
+
 test('renewals keep the waiter waiting', async () => {
   const { clock, client } = store()
   const holder = await take(client(), 'x', { ttl: 1000 })

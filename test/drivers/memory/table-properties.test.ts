@@ -10,7 +10,7 @@ import { leakCheck } from '../../support/leaks.js'
 
 type Command =
   | { do: 'acquire'; attempt: string; mode: Mode; wait: boolean; ttl: number; ticket: number | undefined }
-  | { do: 'renew'; attempt: string; ttl: number }
+  | { do: 'renew'; attempt: string; ttl: number; order: number | undefined }
   | { do: 'release' | 'downgrade'; attempt: string; used: number | undefined }
   | { do: 'cancel'; attempt: string }
   | { do: 'force' }
@@ -19,6 +19,7 @@ type Command =
 const attempts = Array.from({ length: 8 }, (_, i) => `attempt-${i}`)
 const attempt = fc.constantFrom(...attempts)
 const ttl = fc.constantFrom(10, 50, 1000)
+const order = fc.option(fc.integer({ min: 1, max: 4 }), { nil: undefined })
 const used = fc.option(fc.nat({ max: 20 }), { nil: undefined })
 const mode: fc.Arbitrary<Mode> = fc.oneof(
   fc.constant(exclusive),
@@ -39,7 +40,7 @@ const commands: fc.Arbitrary<Command[]> = fc.array(
         ticket: fc.option(fc.nat({ max: 30 }), { nil: undefined, freq: 8 }),
       }),
     },
-    { weight: 2, arbitrary: fc.record({ do: fc.constant('renew' as const), attempt, ttl }) },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant('renew' as const), attempt, ttl, order }) },
     { weight: 4, arbitrary: fc.record({ do: fc.constant('release' as const), attempt, used }) },
     { weight: 1, arbitrary: fc.record({ do: fc.constant('downgrade' as const), attempt, used }) },
     { weight: 2, arbitrary: fc.record({ do: fc.constant('cancel' as const), attempt }) },
@@ -57,7 +58,7 @@ function run(row: table.Row, command: Command, now: number, wall: number): table
     case 'acquire':
       return table.acquire(row, command, now, wall)
     case 'renew':
-      return table.renew(row, command.attempt, command.ttl, now, wall)
+      return table.renew(row, command.attempt, command.ttl, now, wall, command.order)
     case 'release':
     case 'downgrade': {
       const hold = row.holds.find((one) => one.attempt === command.attempt)

@@ -40,7 +40,7 @@ function table(row: Row = emptyRow('x')) {
       more: { wait?: boolean; ttl?: number; ticket?: number } = {},
     ) => keep(acquire(row, { attempt, mode, ttl: 100, wait: true, ...more }, now, wall)),
     release: (attempt: string, last?: number) => keep(release(row, attempt, last, now, wall)),
-    renew: (attempt: string, ttl = 100) => keep(renew(row, attempt, ttl, now, wall)),
+    renew: (attempt: string, ttl = 100, order?: number) => keep(renew(row, attempt, ttl, now, wall, order)),
     cancel: (attempt: string) => keep(cancel(row, attempt, now, wall)),
     downgrade: (attempt: string, last?: number) => keep(downgrade(row, attempt, last, now, wall)),
     force: () => keep(forceRelease(row, now, wall)),
@@ -182,6 +182,21 @@ test('a renewal moves the end; one that comes too late does not', () => {
   t.move(100)
   assert.equal(t.renew('a').answer, undefined)
   assert.ok(isIdle(t.row))
+})
+
+test('a late copy shortens nothing: only a renewal with an order greater than all before it does', () => {
+  const t = table()
+  t.ask('a')
+  assert.equal(t.renew('a', 1000).answer?.expires, 1000)
+  t.ask('a')
+  t.move(10)
+  assert.equal(t.renew('a').answer?.expires, 1000)
+  assert.equal(t.renew('a', 50, 7).answer?.expires, 60)
+  assert.equal(t.renew('a', 500).answer?.expires, 510)
+  assert.equal(t.renew('a', 50, 7).answer?.expires, 510)
+  assert.equal(t.renew('a', 50, 6).answer?.expires, 510)
+  assert.equal(t.renew('a', 50, 8).answer?.expires, 60)
+  assert.deepEqual([t.row.holds[0]?.ttl, t.standing().holders[0]?.expiresIn], [50, 50])
 })
 
 test('the answer to the one who made an overdue holder leave is its own grant', () => {

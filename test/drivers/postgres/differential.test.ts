@@ -51,8 +51,9 @@ function twinOf(client: Client, name: string): Twin {
       ])
       return acquired(answer)
     },
-    async renew(now, attempt, ttl) {
-      const answers = await run(now, calls.renew, [JSON.stringify([[name, attempt, ttl * 1000]]), 0])
+    async renew(now, attempt, ttl, order) {
+      const term = order === undefined ? [-ttl * 1000] : [ttl * 1000, null, order]
+      const answers = await run(now, calls.renew, [JSON.stringify([[name, attempt, ...term]]), 0])
       assert.ok(Array.isArray(answers) && answers.length === 1, 'one answer for one item')
       return answers[0]
     },

@@ -66,7 +66,8 @@ function twinOf(redis: Redis, shas: ReadonlyMap<Script, string>, name: string): 
       const rest = `${take} ${wait ? 1 : 0} ${1e15} 0`
       return acquired(await run(now, acquire, attempt, letters[mode.kind], `${ttl * 1000}`, rest, note))
     },
-    renew: (now, attempt, ttl) => run(now, renew, attempt, `${ttl * 1000}`),
+    renew: (now, attempt, ttl, order) =>
+      run(now, renew, attempt, order === undefined ? `${ttl * 1000}` : `${ttl * 1000} ${order}`),
     release: (now, attempt, last) => run(now, release, attempt, `${last}`),
     cancel: (now, attempt) => run(now, cancel, attempt, '0'),
     async downgrade(now, attempt, last) {

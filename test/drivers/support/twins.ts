@@ -25,8 +25,8 @@ export interface Twin {
   readonly name: string
   /** `granted 5`, `waiting 2`, `limit 3`, `busy` or `over`. */
   acquire(now: number, ask: Ask): Promise<string>
-  /** 1: it is held and lasts for longer; 0: it is not. */
-  renew(now: number, attempt: string, ttl: number): Promise<unknown>
+  /** 1: it is held and lasts for so long at least, with an order that is new exactly so long; 0: it is not held. */
+  renew(now: number, attempt: string, ttl: number, order?: number): Promise<unknown>
   /** 0: lost; 1: released; 2: released before. */
   release(now: number, attempt: string, last: number): Promise<unknown>
   /** 1: it was here. */
@@ -83,6 +83,7 @@ class Twins {
   #row: table.Row
   #now = 1_700_000_000_000
   #newest = 0
+  #orders = 0
   /** Newest last. A store remembers few endings, the table more: older ones are not asked about. */
   readonly #attempts: string[] = []
   readonly #ended: string[] = []
@@ -133,8 +134,9 @@ class Twins {
     const held = this.#row.holds.find((hold) => hold.attempt === attempt)
     const last = (held?.token ?? 0) + (ms % 5)
     if (verb === 'renew') {
-      const twin = table.renew(this.#row, attempt, ttl, now, now)
-      assert.equal(await this.#real.renew(now, attempt, ttl), twin.answer === undefined ? 0 : 1)
+      const [lasting, order] = this.#term(held, ttl, ms)
+      const twin = table.renew(this.#row, attempt, lasting, now, now, order)
+      assert.equal(await this.#real.renew(now, attempt, lasting, order), twin.answer === undefined ? 0 : 1)
       return twin
     }
     if (verb === 'downgrade') {
@@ -151,6 +153,14 @@ class Twins {
     const twin = table.release(this.#row, attempt, last, now, now)
     assert.equal(await this.#real.release(now, attempt, last), codes[twin.answer])
     return twin
+  }
+
+  /** As long as before, or less, at least or exactly, or a late copy of the last that may have shortened this hold. */
+  #term(held: table.Hold | undefined, ttl: number, ms: number): readonly [ttl: number, order?: number] {
+    if (ms % 4 === 0) return [ttl]
+    if (ms % 4 === 1) return [ms]
+    if (ms % 4 === 2) return [ms, ++this.#orders]
+    return [ms, held?.order ?? ++this.#orders]
   }
 
   #pick(who: number, verb: string): string {

@@ -101,7 +101,8 @@ export class Pair {
       const rest = `${take} ${of} ${n % 3 === 0 ? 0 : 1} 12000000 ${from}`
       await this.#lock(acquire, who, attempt, kind, `${n * 3000}`, rest, `note of ${who}`)
     } else if (what === 'release') await this.#lock(release, who, attempt, `${this.#now}`)
-    else if (what === 'renew') await this.#lock(renew, who, attempt, `${n * 2000}`)
+    else if (what === 'renew')
+      await this.#lock(renew, who, attempt, n % 3 === 0 ? `${n * 2000} ${n % 5}` : `${n * 2000}`)
     else if (what === 'cancel') await this.#lock(cancel, who, attempt, n % 2 === 0 ? '0' : `${n * 1000}`)
     else if (what === 'downgrade') await this.#lock(downgrade, who, attempt, `${this.#now}`)
     else if (what === 'force') await this.#lock(force, who, '-')

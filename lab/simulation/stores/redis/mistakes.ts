@@ -41,7 +41,7 @@ export const scriptMistakes: readonly ScriptMistake[] = [
     breaks: ['exclusion', 'read-write', 'permits'],
     instead: [
       ['wall + ARGV[i + 2]', 'wall + math.floor(ARGV[i + 2] / 2)'],
-      ['wall + ARGV[i + 1]', 'wall + math.floor(ARGV[i + 1] / 2)'],
+      ['wall + ttl', 'wall + math.floor(ttl / 2)'],
     ],
   },
 ]

@@ -156,6 +156,20 @@ begin
   return l;
 end $$;
 
+-- Is this the newest order of the attempt to end its hold sooner? It is remembered for three minutes: a late copy ends nothing.
+create or replace function S.holdfast_newest_v1(_name text, _attempt text, _order bigint, _now bigint) returns boolean
+language plpgsql as $$
+declare newest bigint;
+begin
+  delete from S.holdfast_ghosts g where g.name = _name and g.until < _now;
+  select max(substr(g.attempt, length(_attempt) + 2)::bigint) into newest from S.holdfast_ghosts g
+    where g.name = _name and starts_with(g.attempt, _attempt || '/');
+  if newest >= _order then return false; end if;
+  delete from S.holdfast_ghosts g where g.name = _name and starts_with(g.attempt, _attempt || '/');
+  insert into S.holdfast_ghosts values (_name, _attempt || '/' || _order, _now + 180000000);
+  return true;
+end $$;
+
 -- From now on the holder is notified there.
 create or replace function S.holdfast_reached_v1(l S.holdfast_locks, _attempt text, _channel text) returns S.holdfast_locks
 language plpgsql as $$

@@ -27,7 +27,8 @@ begin
     if found then return '["granted",' || token || ',0]'; end if;
     if _ticket > 0 then
       -- It was notified that it is its turn.
-      update S.holdfast_locks k set ttl = _ttl, expires = now + _ttl, channel = _channel, used = now
+      update S.holdfast_locks k set ttl = greatest(k.ttl, _ttl), expires = greatest(now + _ttl, least(k.expires, now + k.ttl)),
+        channel = _channel, used = now
         where k.name = _name and k.kind = 'x' and k.owner = _attempt and k.expires > now
         returning k.token, k.line into token, lined;
       if found then return '["granted",' || token || ',' || lined::int || ']'; end if;
@@ -39,7 +40,7 @@ begin
   l := S.holdfast_look_v1(l, now);
   token := S.holdfast_held_v1(l, _attempt);
   if token is not null then
-    l := S.holdfast_extend_v1(l, _attempt, _ttl, now);
+    l := S.holdfast_keep_v1(l, _attempt, _ttl, now);
   elsif S.holdfast_ended_v1(l, _attempt) then
     l := S.holdfast_advance_v1(l, '', 0, now, _quiet);
     perform S.holdfast_save_v1(was, l, now);
@@ -163,8 +164,9 @@ begin
   return answer;
 end $$;
 
--- Renews holds. Parameters: JSON [[name, attempt, ttl, channel], ...] in the order of names, so that two batches cannot wait for each
--- other, ttl 0 = only look, below 0 = to last for so long at least, channel null or absent = as it was; 1 = no notifications. Answer: for each 1, or 0 when it is not held, or 2 when somebody else keeps its row and there
+-- Renews holds. Parameters: JSON [[name, attempt, ttl, channel, order], ...] in the order of names, so that two batches cannot wait for each
+-- other, ttl 0 = only look, below 0 = to last for so long at least, above 0 = exactly, unless this order or a greater one came before (an
+-- older version sends none), channel null or absent = as it was; 1 = no notifications. Answer: for each 1, or 0 when it is not held, or 2 when somebody else keeps its row and there
 -- are others: to be asked again by itself, so that one row costs one lease.
 create or replace function S.holdfast_renew_v1(_items text, _quiet int) returns text language plpgsql as $$
 declare
@@ -183,8 +185,9 @@ begin
     end if;
     now := S.holdfast_now_v1();
     held := false;
-    if _ttl > 0 then
-      update S.holdfast_locks k set expires = now + _ttl, ttl = _ttl, channel = coalesce(item ->> 3, k.channel)
+    if _ttl < 0 then
+      update S.holdfast_locks k set expires = greatest(now - _ttl, least(k.expires, now + k.ttl)), ttl = greatest(k.ttl, - _ttl),
+        channel = coalesce(item ->> 3, k.channel)
         where k.name = _name and k.kind = 'x' and k.owner = _attempt and k.expires > now;
       held := found;
     end if;
@@ -195,6 +198,8 @@ begin
         now := S.holdfast_now_v1();
         l := S.holdfast_bring_v1(l, now, _quiet);
         held := S.holdfast_held_v1(l, _attempt) is not null;
+        if held and _ttl > 0 and item ->> 4 is not null
+          and not S.holdfast_newest_v1(_name, _attempt, (item ->> 4)::bigint, now) then _ttl := - _ttl; end if;
         if held and _ttl > 0 then l := S.holdfast_extend_v1(l, _attempt, _ttl, now); end if;
         if held and _ttl < 0 then l := S.holdfast_keep_v1(l, _attempt, - _ttl, now); end if;
         if held and item ->> 3 is not null then l := S.holdfast_reached_v1(l, _attempt, item ->> 3); end if;

@@ -58,10 +58,11 @@ for _, one in ipairs(all) do
     save(S)
   elseif S.m == 'x' then
     local _, _, since, _, _, text = hold(S, id)
-    S.e, S.r = S.now + ttl, since .. ' ' .. chan .. ' ' .. by .. ' ' .. text
+    S.r = since .. ' ' .. chan .. ' ' .. by .. ' ' .. text
+    prolong(S, id, S.now + ttl)
     save(S)
   else
-    call('ZADD', S.d, S.now + ttl, id)
+    prolong(S, id, S.now + ttl)
   end
   replies[#replies + 1] = num((hold(S, id))) .. (S.line and ' 1' or ' 0')
 end

@@ -61,11 +61,10 @@ local function item(h, q, d, id, kind, ttl, rest, note)
     if S.m == 'x' then
       -- The caller may be another process than the one that was granted: from now on, notifications go to the caller.
       local _, _, since, _, _, text = hold(S, id)
-      S.e, S.r = S.now + ttl, since .. ' ' .. chan .. ' ' .. by .. ' ' .. text
-      save(S)
-    else
-      call('ZADD', d, S.now + ttl, id)
+      S.r = since .. ' ' .. chan .. ' ' .. by .. ' ' .. text
     end
+    prolong(S, id, S.now + ttl)
+    if S.m == 'x' then save(S) end
     return num((hold(S, id))) .. (S.line and ' 1' or ' 0')
   end
   local lined = S.line and call('ZSCORE', q, id)

@@ -38,7 +38,8 @@ export const fastRenew: string = `
   local h = KEYS[k]
   local v = redis.pcall('HMGET', h, 's')
   local m, e, t, lt, o, r = string.match(v[1] or '', '^(x . 0 )(%d+)( %d+ )(%d+) (%S+)( .*)$')
-  if o == ARGV[i] and ARGV[i + 1] ~= '0' and tonumber(e) > wall and tonumber(lt) <= wall then
-    call('HSET', h, 's', m .. string.format('%d', wall + ARGV[i + 1]) .. t .. string.format('%d', wall) .. ' ' .. o .. r)
+  local ttl = tonumber(ARGV[i + 1])
+  if o == ARGV[i] and ttl and ttl > 0 and tonumber(e) > wall and tonumber(lt) <= wall then
+    call('HSET', h, 's', m .. string.format('%d', math.max(tonumber(e), wall + ttl)) .. t .. string.format('%d', wall) .. ' ' .. o .. r)
     reply = 1
   end`

@@ -6,7 +6,7 @@
  * | key | what |
  * |---|---|
  * | `h` hash | `s` the state, below · `x` the attempts that ended last, and ghosts: attempts abandoned while a request of theirs may
- *               be in flight · `k` `of` permits taken and their limit · `pw` `pl` how many wait for permits, and their limit ·
+ *               be in flight, and `<attempt>/<order>`, the newest renewal that may have shortened that hold · `k` `of` permits taken and their limit · `pw` `pl` how many wait for permits, and their limit ·
  *               `h:<attempt>` record of a shared or permit hold · `w:<attempt>` record of a waiter |
  * | `q` zset | the queue: attempt by arrival |
  * | `d` zset | shared and permit holds: attempt by deadline |
@@ -84,6 +84,11 @@ local function holds(S, id)
   return S.m ~= '-' and call('ZSCORE', S.d, id) ~= false
 end
 
+-- A copy of a request may come late: it shortens nothing.
+local function prolong(S, id, e)
+  if S.m == 'x' then S.e = math.max(S.e, e) else call('ZADD', S.d, math.max(tonumber(call('ZSCORE', S.d, id)), e), id) end
+end
+
 -- token, take, since, channel, by, note
 local function hold(S, id)
   if S.m == 'x' then return S.t, 1, string.match(S.r, '^(%d+) (%S+) (%S+) (.*)$') end
@@ -141,15 +146,16 @@ local function ended(S, id)
   return S.x ~= '' and string.find(S.x, ' ' .. id .. ' ', 1, true)
 end
 
--- The four newest ended attempts, and the unexpired tombstones, each after its expiry.
-local function remember(S, id, till)
+-- The four newest ended attempts, and the unexpired tombstones, each after its expiry. All that begin with kin are replaced.
+local function remember(S, id, till, kin)
   local kept, n = till and ' ~' .. num(till) .. ' ' .. id .. ' ' or ' ' .. id .. ' ', 1
   local ghost
   for one in string.gmatch(S.x, '%S+') do
     if string.sub(one, 1, 1) == '~' then
       ghost = one
     elseif ghost then
-      if one ~= id and tonumber(string.sub(ghost, 2)) > S.now and #kept < 4000 then kept = kept .. ghost .. ' ' .. one .. ' ' end
+      local old = one == id or kin and string.sub(one, 1, #kin) == kin
+      if not old and tonumber(string.sub(ghost, 2)) > S.now and #kept < 4000 then kept = kept .. ghost .. ' ' .. one .. ' ' end
       ghost = nil
     elseif one ~= id and n < 4 then
       kept, n = kept .. one .. ' ', n + 1

@@ -1,9 +1,12 @@
 /** The scripts that release, renew, cancel, downgrade and force-release. `acquire.ts` acquires; `state.ts` and `queue.ts` are shared by all. */
+import { tombstoneTtl } from '../acquire-codec.js'
 import { type Script, script } from './batch-script.js'
 import { fastRelease, fastRenew } from './fast-paths.js'
 
 /** How long a repeated force-release is recognised, in µs: much longer than clients resend a request. */
 const orderKnown = 60_000_000
+/** How long a late copy of a renewal that shortened a hold is recognised, in µs: as long as TCP keeps trying. */
+const shorterKnown = tombstoneTtl * 1000
 
 /**
  * Releases a hold and grants the next waiters. ARGV per item: attempt, last token used. Result: 1 it was held · 2 ended before ·
@@ -29,22 +32,46 @@ end`,
   fastRelease,
 )
 
-/** Renews holds. ARGV per item: attempt, ttl µs, 0 = only check. Result: 1, or 0 when the attempt does not hold the lock. */
+/**
+ * Renews holds. ARGV per item: attempt, and one of: 0 = only check · `<ttl µs>` to last for that long at least · `<ttl µs> <order>` for that long
+ * exactly, unless this order or a greater one of the attempt came before: then at least. Result: 1, or 0 when the attempt does not
+ * hold the lock.
+ */
 export const renew: Script = script(
   'renew',
   2,
   `
-local function item(h, q, d, id, ttl)
+local function isNewest(S, id, order)
+  local kin = id .. '/'
+  local _, at = string.find(S.x, ' ' .. kin, 1, true)
+  if at and tonumber(string.match(S.x, '^%d+', at + 1)) >= tonumber(order) then return false end
+  remember(S, kin .. order, S.now + ${shorterKnown}, kin)
+  return true
+end
+
+local function item(h, q, d, id, term)
   local S = load(h, q, d)
   look(S)
-  if holds(S, id) then
-    if ttl == '0' then keep(S) return 1 end
-    if S.m == 'x' then S.e = S.now + ttl else call('ZADD', d, S.now + ttl, id) end
-    save(S)
-    return 1
+  if not holds(S, id) then
+    keep(S)
+    return 0
   end
-  keep(S)
-  return 0
+  if term == '0' then keep(S) return 1 end
+  local ttl, order = string.match(term, '^(%d+) ?(%d*)$')
+  local e = S.now + ttl
+  if order ~= '' and isNewest(S, id, order) then
+    if S.m == 'x' then
+      S.e = e
+    else
+      call('ZADD', d, e, id)
+      S.e = math.min(S.e, e)
+    end
+    save(S, 'x', S.x)
+  else
+    prolong(S, id, e)
+    save(S)
+  end
+  return 1
 end`,
   fastRenew,
 )
