@@ -5,6 +5,7 @@
 import { errorMonitor } from 'node:events'
 import type { Clock } from '../../core/clock.js'
 import { type Emitter, onAll } from './events.js'
+import { withoutLogin } from './without-login.js'
 
 /** A client of several servers does not say that all are well again: its errors count for this long, in ms. It tries about every 2 s. */
 const recent = 10_000
@@ -31,7 +32,8 @@ export function connectionErrors(
 ): ConnectionErrors {
   let last: { readonly error: Error; readonly at: number } | undefined
   let before = first()
-  const note = (error: unknown) => {
+  const note = (given: unknown) => {
+    const error = withoutLogin(given)
     if (!(error instanceof Error)) return
     // "Failed to refresh slots" must not hide why.
     if (isOfSystem(error) || last === undefined || !isOfSystem(last.error)) last = { error, at: clock.now() }

@@ -6,6 +6,7 @@ import { BackendError } from '../../core/errors.js'
 import { noAnswer } from '../kit/no-answer.js'
 import type { Connection } from './client.js'
 import { GarbledReply } from './reply-shapes.js'
+import { withoutLogin } from './without-login.js'
 
 export interface Failure {
   /** Worth a retry while the wait lasts. */
@@ -45,7 +46,8 @@ const permanentCodes: Readonly<Record<string, string>> = {
 export const noInfo =
   "this account may not run INFO, which shows whether the server may have forgotten locks: ACL SETUSER <user> +info, or quarantine: 'off', with which a restart can give a lock to a second holder"
 
-export function toFailure(error: unknown, { ended, outage }: Pick<Connection, 'ended' | 'outage'>): Failure {
+export function toFailure(thrown: unknown, { ended, outage }: Pick<Connection, 'ended' | 'outage'>): Failure {
+  const error = withoutLogin(thrown)
   if (error instanceof BackendError) return { transient: false, ambiguous: false, error }
   if (error instanceof GarbledReply)
     return { transient: false, ambiguous: true, error: new BackendError('redis', error.message) }

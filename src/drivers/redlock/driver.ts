@@ -25,6 +25,7 @@ import { orAborted } from '../../core/or-aborted.js'
 import { AutoResetEvent } from '../kit/auto-reset-event.js'
 import { connect, type Reply } from '../redis/client.js'
 import { encode } from '../redis/keys.js'
+import { withoutLogin } from '../redis/without-login.js'
 import { Hold } from './hold.js'
 import { lockStatus } from './inspect.js'
 import { broke, Node, notIntroduced, notSent } from './node.js'
@@ -465,7 +466,7 @@ export class Redlock {
       {
         cause:
           nodes.find(({ connection }) => connection.outage !== undefined)?.connection.outage ??
-          reply.find((one) => one instanceof Error),
+          withoutLogin(reply.find((one) => one instanceof Error)),
         unanswered: silent.length > nodes.length - majority,
         quarantined: barred && gone.length <= nodes.length - majority,
       },
