@@ -43,8 +43,15 @@ const permanentCodes: Readonly<Record<string, string>> = {
 }
 
 /** Without INFO a server that has forgotten locks cannot be recognised, so it is not asked for any. */
-export const noInfo =
+const noInfo =
   "this account may not run INFO, which shows whether the server may have forgotten locks: ACL SETUSER <user> +info, or quarantine: 'off', with which a restart can give a lock to a second holder"
+
+/** The server could not be met, but it answers. */
+export class NoInfoError extends BackendError {
+  constructor() {
+    super('redis', noInfo)
+  }
+}
 
 export function toFailure(thrown: unknown, { ended, outage }: Pick<Connection, 'ended' | 'outage'>): Failure {
   const error = withoutLogin(thrown)
@@ -63,8 +70,7 @@ export function toFailure(thrown: unknown, { ended, outage }: Pick<Connection, '
   if (never !== undefined)
     return { transient: false, ambiguous: false, error: refusalError(code, never, error) }
   // The scripts' own word.
-  if (code === 'NOINFO')
-    return { transient: false, ambiguous: false, error: new BackendError('redis', noInfo) }
+  if (code === 'NOINFO') return { transient: false, ambiguous: false, error: new NoInfoError() }
   if (code === 'ERR') {
     return {
       transient: false,

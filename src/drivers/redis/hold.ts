@@ -144,7 +144,7 @@ export class Hold implements Grant {
     const { pipeline, server, clock, settings } = this.#runtime
     const until = clock.now() + settings.commandTimeout
     for (let tries = 1; ; tries++) {
-      await server.known(pipeline.epoch)?.catch((error) => {
+      await server.reached(pipeline.epoch)?.catch((error) => {
         throw toFailure(error, pipeline.connection).error
       })
       const answer = await this.#answer(renew, args)

@@ -129,7 +129,7 @@ export function createRuntime(
     const again = () => {
       if (!closed && tries > 0) soon(250, () => check(tries - 1))
     }
-    const known = server.known(pipeline.epoch)
+    const known = server.reached(pipeline.epoch)
     if (known === undefined) all()
     else known.then(all, again)
   }

@@ -12,7 +12,7 @@
 import type { Clock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
 import type { Connection } from './client.js'
-import { noInfo } from './failure.js'
+import { NoInfoError } from './failure.js'
 import { bootKey } from './keys.js'
 import type { Settings } from './options.js'
 import { GarbledReply, isReply, toInfo } from './reply-shapes.js'
@@ -35,6 +35,11 @@ export interface Server {
    * @throws what the client throws; BackendError when the option `eviction` refuses the server, or INFO is not allowed
    */
   known(epoch: number): Promise<void> | undefined
+  /**
+   * Like `known`, for a renewal or a check of a hold: the server itself shows whether it still has that, so an account that has lost the
+   * right to INFO may ask. Not where only INFO tells that the connection leads to the present master.
+   */
+  reached(epoch: number): Promise<void> | undefined
   /** The server is not the one that was met: it must be met again. */
   changed(): void
   /** The server has replied. @returns was it silent before for so long that another may have become the master meanwhile? */
@@ -127,7 +132,7 @@ export function createServer(
     const reply = await connection.run('EVAL', meet.text, [bootKey(settings.prefix)], args)
     if (!isReply(meet.name, reply, [])) throw new GarbledReply('EVAL (meet)', reply)
     if (reply === 'aof') return meetIt((await isDurable(connection)) ? '1' : '0')
-    if (!Array.isArray(reply)) throw new BackendError('redis', noInfo)
+    if (!Array.isArray(reply)) throw new NoInfoError()
     longest = Math.max(longest, Math.ceil(Number(reply[2]) / 1_000))
     return { boot: String(reply[0]), lineage: String(reply[1]) }
   }
@@ -137,6 +142,15 @@ export function createServer(
     warned = true
   }
 
+  const known = (epoch: number) => {
+    // The reply to the next request may come from a server that has been replaced.
+    if (at === epoch && !wasSilent()) return undefined
+    asking ??= ask(epoch).finally(() => {
+      asking = undefined
+    })
+    return asking
+  }
+
   return {
     get identity() {
       return identity
@@ -144,14 +158,11 @@ export function createServer(
     get maxTtl() {
       return longest
     },
-    known(epoch) {
-      // The reply to the next request may come from a server that has been replaced.
-      if (at === epoch && !wasSilent()) return undefined
-      asking ??= ask(epoch).finally(() => {
-        asking = undefined
-      })
-      return asking
-    },
+    known,
+    reached: (epoch) =>
+      known(epoch)?.catch((error) => {
+        if (connection.isSticky || !(error instanceof NoInfoError)) throw error
+      }),
     changed() {
       at = -1
     },

@@ -252,6 +252,39 @@ test('NOPERM: an account without INFO is refused, with the remedy; what it holds
   }
 })
 
+test('NOPERM: an account that loses INFO keeps what it holds over a reconnection, and is granted nothing new', async (t) => {
+  const guarded = await own(t)
+  const account = (...rules: string[]) =>
+    guarded.cli('ACL', 'SETUSER', 'app', 'on', '>secret', '~hf:*', '&hf:*', '+@all', ...rules)
+  await account()
+  const { locks, client } = peer(t, guarded.port, {
+    ioredis: { username: 'app', password: 'secret', enableReadyCheck: false },
+  })
+  const [kept, taken] = [
+    await locks.mutex('kept').acquire({ ttl: 3_000 }),
+    await locks.mutex('taken').acquire(),
+  ]
+  let renewed = 0
+  locks.on('renewed', ({ name }) => {
+    if (name === 'kept') renewed++
+  })
+  await account('-info')
+  const [closed, ready] = [once(client, 'close'), once(client, 'ready')]
+  await guarded.cli('CLIENT', 'KILL', 'USER', 'app')
+  await Promise.all([closed, ready])
+  const before = renewed
+  await until(() => renewed > before + 1)
+  assert.equal(kept.state, 'held')
+  assert.ok((await kept.extend()) > 0)
+  await assert.rejects(locks.mutex('new').tryAcquire(), { code: 'BACKEND', message: /may not run INFO/ })
+  // A loss is noticed as soon as the client is connected again, too.
+  const gone = once(taken.signal, 'abort')
+  client.disconnect(true)
+  await guarded.cli('DEL', 'hf:{taken}')
+  await gone
+  assert.equal(await kept.release(), 'released')
+})
+
 test('quarantine off: INFO is not needed, but without it eviction goes unnoticed, which is reported once', async (t) => {
   const [guarded, bare] = [await own(t), await own(t, '--rename-command', 'INFO', '')]
   for (const server of [guarded, bare])
