@@ -199,6 +199,30 @@ test('no lock, whatever its name and prefix, is taken for a marker of its slot, 
   }
 })
 
+test('a node that loses its last replica, or gets its first one, has forgotten nothing and bars nothing', async (t) => {
+  await using cluster = await startCluster({ masters: 2, replicas: 1, nodeTimeout: 60_000 })
+  await old(cluster)
+  const [owner, replica] = [cluster.masters[0], cluster.replicas[0]]
+  assert.ok(owner && replica)
+  const names = await namesOn(cluster, owner, 'replicas', 3)
+  const a = await newcomer(t, cluster, 'ioredis')
+  await owner.cli('FLUSHALL')
+  await a.mutex(names[0] ?? '').run(() => undefined, { wait: 30_000 })
+  const history = async () =>
+    /master_replid:(\w+)/.exec(String(await owner.cli('INFO', 'replication')))?.[1] ?? assert.fail()
+  const whileReplicated = await history()
+  await owner.cli('CONFIG', 'SET', 'repl-backlog-ttl', 1)
+  await replica.kill9()
+  await until(async () => (await history()) !== whileReplicated)
+  await atOnce(a, names)
+  await atOnce(await newcomer(t, cluster, 'node-redis'), await namesOn(cluster, owner, 'lost the last', 3))
+  const alone = await history()
+  await replica.restart()
+  await until(async () => (await history()) !== alone)
+  await atOnce(a, names)
+  await atOnce(await newcomer(t, cluster, 'node-redis'), await namesOn(cluster, owner, 'got the first', 3))
+})
+
 test('a FLUSHALL that was refused bars nothing', async (t) => {
   await using cluster = await startCluster({ masters: 2 })
   await old(cluster)

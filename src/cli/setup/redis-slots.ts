@@ -8,6 +8,8 @@ export interface SlotMarker {
   readonly barredFor: number
   /** The beginning of the node's `master_replid` when it was written. */
   readonly life: string
+  /** The node's `run_id` when it was written. */
+  readonly process: string | undefined
   /** How long ago the node may last have lost anything, in ms. */
   readonly since: number
 }
@@ -28,12 +30,13 @@ export async function slotMarkers(ask: Ask, prefix: string, now: number): Promis
     const is = (key: unknown) =>
       String(key).startsWith(`${prefix}{`) && /^\{[@-O]{4}\}:boot$/.test(String(key).slice(prefix.length))
     const key = Array.isArray(keys) && keys.find(is)
-    const [, till, life = '', since] =
-      /^(\d+) (\S+) \d+ (\d+)$/.exec(String(key && (await ask('GET', String(key))))) ?? []
+    const [, till, life = '', since, process] =
+      /^(\d+) (\S+) \d+ (\d+)(?: (\S+))?$/.exec(String(key && (await ask('GET', String(key))))) ?? []
     if (till === undefined) continue
     // In µs.
     found.push({
       life,
+      process,
       barredFor: Math.max(0, Number(till) / 1_000 - now),
       since: Math.max(0, now - Number(since) / 1_000),
     })
@@ -52,8 +55,10 @@ export function slotQuarantine(
   const what = 'quarantine'
   const up = 1_000 * Number(info.get('uptime_in_seconds') ?? 0)
   const life = (info.get('master_replid') ?? '').slice(0, 16)
-  const own = markers.filter((marker) => marker.life === life)
   const promoted = /[1-9a-f]/.test(info.get('master_replid2') ?? '')
+  // A master that has got its first replica, or lost the last, has another history and is the same process.
+  const run = promoted ? '' : (info.get('run_id') ?? '')
+  const own = markers.filter((marker) => marker.life === life || marker.process === run)
   const deleted = deletions.some((name) => /^calls=[1-9]/.test(info.get(`cmdstat_${name}`) ?? ''))
   const ages = own.map(({ since }) => since)
   if (!promoted && !deleted) ages.push(up)

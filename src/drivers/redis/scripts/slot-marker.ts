@@ -4,8 +4,10 @@
  * No key of a Cluster can speak for all slots, and a client does not know which node its request reaches. So every slot in use has a
  * marker of its own, and the script compares it with the node on which it runs, at every acquire: nobody has to meet a node before.
  *
- * The marker is `<barred until> <life> <longest ttl> <since>`. The life is the replication history of the node (`master_replid`): each process
- * begins a new one, and so does each promotion. The marker says that this node, in this life, has lost nothing of this slot since it was written.
+ * The marker is `<barred until> <life> <longest ttl> <since> <process>`. The life is the replication history of the node (`master_replid`):
+ * each process begins a new one, and so does each promotion. The marker says that this node, in this life, has lost nothing of this slot
+ * since it was written. A master also begins a new history when it gets its first replica, or has had none for `repl-backlog-ttl`. That
+ * one continues no other (`master_replid2` is zero), and the process (`run_id`) is the same: it is the same life.
  * `since` is the last time at which the node, in this life, may have lost anything. In use it begins with what `slotBar` expects, and nothing
  * else has to be read.
  *
@@ -23,7 +25,7 @@
  * there, the node decides again at each request.
  *
  * Redis gives up the history of a promotion after `repl-backlog-ttl` (an hour) without replicas, and begins a new one; what was lost in it has
- * expired by then. Without INFO nothing of this is known, and nothing is granted.
+ * expired by then, and a marker from before the promotion counts again. Without INFO nothing of this is known, and nothing is granted.
  */
 import { parseSlotTag } from '../keys.js'
 
@@ -103,12 +105,19 @@ slotBar = function(decides)
   if string.find(marker, '0 ' .. life .. ' ' .. most .. ' ', 1, true) == 1 then return 0 end
 
   local longest = tonumber(most)
+  local promoted = string.find(info, '\\nmaster_replid2:0*[1-9a-f]') ~= nil
+  local process
+  local function run()
+    process = process or string.match(tostring(redis.pcall('INFO', 'server')), '\\nrun_id:(%x+)') or '-'
+    return process
+  end
   local function parse(text)
-    local till, writer, ttl, since = string.match(text, '^(%d+) (%S+) (%d+) (%d+)$')
+    local till, writer, ttl, since, runs = string.match(text, '^(%d+) (%S+) (%d+) (%d+) ?(%S*)$')
     if not till then return false, 0, 0, 0 end
     till, ttl = tonumber(till), tonumber(ttl)
+    local own = writer == life or not promoted and #runs > 1 and runs == run()
     -- A client with a longer ttl may have holders that the quarantine did not account for.
-    return writer == life, till > wall and till + math.max(0, longest - ttl) or 0, tonumber(since), ttl
+    return own, till > wall and till + math.max(0, longest - ttl) or 0, tonumber(since), ttl
   end
   -- Never longer than it takes for all to run out, in case the clock has been set back.
   local function bounded(till)
@@ -116,7 +125,7 @@ slotBar = function(decides)
     return till > wall and till or 0
   end
   local function mark(key, till, since)
-    local text = string.format('%d %s %d %d', till, life, longest, since)
+    local text = string.format('%d %s %d %d %s', till, life, longest, since, run())
     if key ~= clear or text ~= marker then redis.pcall('SET', key, text) end
     return till
   end
@@ -128,7 +137,6 @@ slotBar = function(decides)
     return decides and mark(clear, standing, since) or standing
   end
   if not decides then return wall + 1000000 end
-  local promoted = string.find(info, '\\nmaster_replid2:0*[1-9a-f]') ~= nil
 ${decide}
 end
 `
