@@ -11,22 +11,14 @@ import { leakCheck } from '../support/leaks.js'
 import { startConsul } from '../support/servers/consul.js'
 import { startEtcd } from '../support/servers/etcd.js'
 import { startMysql } from '../support/servers/mysql.js'
-import { checkout } from '../support/servers/places.js'
 import { freePort } from '../support/servers/ports.js'
 import { startPostgres } from '../support/servers/postgres.js'
 import { startRedis } from '../support/servers/redis.js'
-import { startCluster } from '../support/servers/redis-cluster.js'
-import { startNode } from '../support/servers/redis-node.js'
+import { certificates, startTlsCluster, startTlsSentinel, tlsArgs } from '../support/servers/redis-tls.js'
 import { handOver } from '../support/servers/unprivileged.js'
 import { startZookeeper } from '../support/servers/zookeeper.js'
 import { type Bench, bench } from './support/cli.js'
 
-const file = (name: string) => join(checkout, 'test/support/tls', name)
-/** For 127.0.0.1 and localhost, and for other.example. */
-const certificates = {
-  right: { cert: file('cert.pem'), key: file('key.pem') },
-  other: { cert: file('other-cert.pem'), key: file('other-key.pem') },
-} as const
 type Which = keyof typeof certificates
 
 interface Started {
@@ -37,17 +29,9 @@ interface Started {
   readonly stop: () => Promise<unknown>
 }
 
-const redisTls = (which: Which, port: number) => {
-  const { cert, key } = certificates[which]
-  return [
-    ...['--tls-port', `${port}`, '--tls-cert-file', cert, '--tls-key-file', key, '--tls-ca-cert-file', cert],
-    ...['--tls-auth-clients', 'no'],
-  ]
-}
-
 async function redis(which: Which): Promise<Started> {
   const port = await freePort()
-  const server = await startRedis({ args: redisTls(which, port) })
+  const server = await startRedis({ args: tlsArgs(certificates[which], port) })
   return { url: `redis://127.0.0.1:${port}`, stop: () => server.stop() }
 }
 
@@ -58,37 +42,14 @@ async function redlock(which: Which): Promise<Started> {
 }
 
 async function cluster(which: Which): Promise<Started> {
-  const port = await freePort()
-  const setup = await startCluster({
-    masters: 1,
-    args: [...redisTls(which, port), '--tls-cluster', 'yes', '--cluster-announce-ip', '127.0.0.1'],
-  })
+  const { port, stop } = await startTlsCluster(certificates[which])
   // A node that has just started is doubted; what it may have forgotten runs out soon.
-  return { url: `redis+cluster://127.0.0.1:${port}`, more: '&quarantine=off', stop: () => setup.stop() }
+  return { url: `redis+cluster://127.0.0.1:${port}`, more: '&quarantine=off', stop }
 }
 
 async function sentinel(which: Which): Promise<Started> {
-  const [master, watcher] = [await freePort(), await freePort()]
-  const server = await startRedis({ args: redisTls(which, master) })
-  const { cert, key } = certificates[which]
-  const sentinel = await startNode({
-    flavour: 'redis7',
-    role: 'sentinel',
-    preload: [],
-    args: (port, data) => {
-      const path = join(data, 'sentinel.conf')
-      const lines = [
-        ...[`port ${port}`, 'bind 127.0.0.1', `dir ${data}`, 'logfile ""', `tls-port ${watcher}`],
-        ...[`tls-cert-file ${cert}`, `tls-key-file ${key}`, `tls-ca-cert-file ${cert}`],
-        ...['tls-auth-clients no', 'tls-replication yes', `sentinel monitor main 127.0.0.1 ${master} 1`],
-      ]
-      writeFileSync(path, `${lines.join('\n')}\n`)
-      return [path, '--sentinel']
-    },
-    ready: /\+monitor master|Sentinel ID is/,
-  })
-  const stop = () => Promise.all([sentinel.stop(), server.stop()])
-  return { url: `redis+sentinel://127.0.0.1:${watcher}/main`, stop }
+  const { name, port, stop } = await startTlsSentinel(certificates[which])
+  return { url: `redis+sentinel://127.0.0.1:${port}/${name}`, stop }
 }
 
 /** A folder whose owner the server is: it takes no key of another's. */

@@ -20,9 +20,10 @@ export async function joined(
   version: Version,
   place: Place,
   options: ClientOptions = {},
+  group: ClientOptions = {},
   more: Partial<RedisOptions> = {},
 ): Promise<Process> {
-  const { client, start, close } = await version.open(place, options)
+  const { client, start, close } = await version.open(place, options, group)
   await start()
   // These servers are young: a lock that they do not know they could have forgotten.
   const driver = redis({ client, quarantine: 'off', ...more })
