@@ -17,6 +17,8 @@ export interface RewritingProxy extends AsyncDisposable {
   readonly replaced: number
   /** From now on; also for requests that were sent before and are not answered yet. */
   rewrite(how: Rewrite): void
+  /** Sends this to every client that has subscribed, as if it came from the server. @returns to how many */
+  push(wire: string): number
   stop(): Promise<void>
 }
 
@@ -24,6 +26,7 @@ export async function startRewriting(target: number): Promise<RewritingProxy> {
   let how: Rewrite = () => undefined
   let replaced = 0
   const sockets = new Set<Socket>()
+  const listening = new Set<Socket>()
   const server = createServer({ noDelay: true }, (client) => {
     const upstream = connect({ port: target, host: '127.0.0.1', noDelay: true })
     for (const one of [client, upstream]) {
@@ -33,6 +36,7 @@ export async function startRewriting(target: number): Promise<RewritingProxy> {
         client.destroy()
         upstream.destroy()
         sockets.delete(one)
+        listening.delete(one)
       })
     }
     const asked: string[][] = []
@@ -47,6 +51,7 @@ export async function startRewriting(target: number): Promise<RewritingProxy> {
       const instead = command && how([(command[0] ?? '').toUpperCase(), ...command.slice(1)])
       if (instead !== undefined) replaced++
       client.write(instead === undefined ? bytes : `${instead}\r\n`)
+      if (subscribed) listening.add(client)
     })
     client.on('data', requests)
     upstream.on('data', replies)
@@ -65,6 +70,10 @@ export async function startRewriting(target: number): Promise<RewritingProxy> {
     },
     rewrite(next) {
       how = next
+    },
+    push(wire) {
+      for (const client of listening) client.write(wire)
+      return listening.size
     },
     stop,
     [Symbol.asyncDispose]: stop,
