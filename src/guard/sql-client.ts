@@ -73,6 +73,11 @@ export interface Mysql2Client {
 
 export function mysql2(client: Mysql2Client): Sql {
   need(client, 'execute', 'mysql2(pool)')
+  // Only clients with callbacks have it. They send a statement and then fail to report its end: the write would be made, and the process end.
+  if (typeof (client as { readonly promise?: unknown }).promise === 'function')
+    throw new TypeError(
+      'mysql2(pool) takes a pool or connection of mysql2/promise, got one with callbacks; pass pool.promise()',
+    )
   return {
     dialect: 'mysql',
     async run(text, values) {
@@ -98,6 +103,11 @@ export interface MariadbStatement {
 
 export function mariadb(client: MariadbClient): Sql {
   need(client, 'execute', 'mariadb(pool)')
+  // With callbacks it takes one more: it would send the statement and return nothing.
+  if (client.execute.length > 2)
+    throw new TypeError(
+      "mariadb(pool) takes a pool or connection of 'mariadb', got one with callbacks, of 'mariadb/callback'",
+    )
   return {
     dialect: 'mysql',
     async run(text, values) {
