@@ -44,6 +44,8 @@ export function mysqlLab({ about, flavour, library, strategy, leastTtl }: Kind):
         place: (n) => place(n, links.through(n, server.port)),
         direct: () => openMysql(place(0, server.port)),
         faults: [...faults, exhaustPool(workers)],
+        // A forced release ends the connection of the holder, with its other locks.
+        ...(strategy === 'session' && { excused: (fault) => endsSessions(fault, ttl, page) }),
         // A dead waiter is skipped after three seconds, a dead holder after its ttl; a lost reply to a statement costs two seconds.
         settles: 2 * ttl + 7_000,
         check: { falseBusy: { lag: 2 * ttl + 4_000 } },

@@ -69,10 +69,10 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
   const scratch = mkdtempSync(join(folder, 'store-'))
   const store = await lab.open({ workers, ttl: longest * ttl, folder: scratch })
   const journal = recorder(join(folder, 'nemesis.jsonl'), { label: 'nemesis' })
-  const faults = wanted(
-    [...workerFaults(workers, lab.oneProcess === undefined), ...store.faults],
-    options.only,
+  const ofWorkers = workerFaults(workers, lab.oneProcess === undefined).map(
+    (fault) => store.excused?.(fault) ?? fault,
   )
+  const faults = wanted([...ofWorkers, ...store.faults], options.only)
   const plan = createPlan(faults, {
     seed,
     span: seconds * 1000,

@@ -3,7 +3,7 @@ import { type Fault, secondHolder } from './store.js'
 
 /** After these kinds the server has released a lock that its holder may still believe to hold, until its socket reports the end. */
 const ends =
-  /^connections: (?:black hole|requests lost|replies lost|reset|half-closed|refused)|^server: (?:kill|power cut|no connections|closes idle)/
+  /^connections: (?:black hole|requests lost|replies lost|reset|half-closed|refused)|^server: (?:kill|power cut|no connections|closes idle)|^forced release$/
 
 /** @param page the page that says so */
 export function endsSessions(fault: Fault, within: number, page: string): Fault {

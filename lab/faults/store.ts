@@ -54,6 +54,8 @@ export interface Store {
   direct?(): Client | Promise<Client>
   /** Faults of the store and its connections; faults of any worker are added. */
   readonly faults: readonly Fault[]
+  /** What a fault of a worker, or of an operator, excuses here. */
+  excused?(fault: Fault): Fault
   /** Maximum ms after the last undo until every waiter is served. */
   readonly settles: number
   /** Guarantees this driver does not give during such faults, with the reason in a comment. */
