@@ -72,6 +72,13 @@ const refused: Readonly<Record<string, unknown>> = {
   'a promise': Promise.resolve('abc'),
   NaN: Number.NaN,
   Infinity: Number.POSITIVE_INFINITY,
+  '-Infinity': Number.NEGATIVE_INFINITY,
+  // biome-ignore lint/suspicious/noThenProperty: that is the point
+  'an object that can be awaited': { then: (resolve: (value: string) => void) => resolve('abc') },
+  'an object that says it is a text': { toString: () => 'abc', valueOf: () => 'abc' },
+  'an object that turns into a text': { [Symbol.toPrimitive]: () => 'abc' },
+  'a proxy of a Date': new Proxy(new Date(), {}),
+  'a proxy of bytes': new Proxy(new Uint8Array([97]), {}),
   undefined,
 }
 
