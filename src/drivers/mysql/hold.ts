@@ -69,8 +69,10 @@ export class Hold implements Grant {
   }
 
   async renew(ttl: number): Promise<number | undefined> {
+    const shorter = ttl < this.#claim.ttl
     this.#claim = { ...this.#claim, ttl }
-    const { held, sent } = await this.#onRenewed(this.#renewer.renew(this.#held()))
+    const renewed = shorter ? this.#renewer.shorten(this.#held()) : this.#renewer.renew(this.#held())
+    const { held, sent } = await this.#onRenewed(renewed)
     if (!held) return undefined
     this.validUntil = deadline(sent, ttl)
     return this.validUntil

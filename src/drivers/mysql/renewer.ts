@@ -5,7 +5,11 @@
  * The statement skips rows that somebody else has locked at that moment. So it never waits, and one row locked for long does not cost the
  * others their leases. It reports only how many rows it renewed. If that is fewer than requested, each half is sent again separately; a
  * renewal that is left alone waits for its row and gets a definite answer.
+ *
+ * None of these shortens a hold, so that a copy that arrives late does not. A renewal to a shorter ttl is a statement of its own, after one that
+ * reads the end it may change.
  */
+import { number } from './client.js'
 import type { Runtime } from './runtime.js'
 import * as sql from './sql.js'
 import { renewAll, verifyAll } from './sql-renewals.js'
@@ -17,8 +21,10 @@ export interface RenewResult {
 }
 
 export interface Renewer {
-  /** @throws what `runtime.execute` throws */
+  /** For the ttl of its claim at least. @throws what `runtime.execute` throws */
   renew(held: sql.HoldRow): Promise<RenewResult>
+  /** For exactly the ttl of its claim. @throws as `renew`; Error when its row does not stand still */
+  shorten(held: sql.HoldRow): Promise<RenewResult>
   /** Like `renew`, for a hold already proven for `left` ms, which another life of the server may not know. It shortens nothing. */
   verify(held: sql.HoldRow, left: number): Promise<RenewResult>
 }
@@ -32,6 +38,7 @@ interface PendingRenewal {
 }
 
 const maxBatch = 100
+const triesToShorten = 5
 
 export function createRenewer({ clock, tables, execute }: Runtime): Renewer {
   let items: PendingRenewal[] = []
@@ -85,7 +92,18 @@ export function createRenewer({ clock, tables, execute }: Runtime): Renewer {
       if (items.length === 1) clock.soon(flush)
     })
 
-  return { renew: (held) => add(held, undefined), verify: add }
+  const shorten = async (held: sql.HoldRow): Promise<RenewResult> => {
+    for (let tries = 0; tries < triesToShorten; tries++) {
+      const { rows, sent } = await execute(sql.readEnd(tables, held), true)
+      const [row] = rows
+      if (row === undefined) return { held: false, sent }
+      const changed = await execute(sql.shorten(tables, held, number(row[0])), true)
+      if (changed.id !== 0) return { held: true, sent: changed.sent }
+    }
+    throw new Error('the end of the hold has changed again and again')
+  }
+
+  return { renew: (held) => add(held, undefined), shorten, verify: add }
 }
 
 const isHeld = (

@@ -5,7 +5,7 @@
  * Every matching row is changed (`version`), so the count of rows means the same with and without the client's flag `FOUND_ROWS`.
  */
 import type { Tables } from './schema.js'
-import { bytes, type HoldRow, jsonPath, now, sharedEntry } from './sql.js'
+import { bytes, type HoldRow, jsonPath, noSooner, now, sharedEnd, sharedEntry } from './sql.js'
 
 /** A hold and how long it is proven to be valid, in ms. */
 export interface VerifiedHold {
@@ -43,7 +43,7 @@ const lockedRows = (tables: Tables, names: ReadonlySet<string>, passing: 'SKIP L
   `(SELECT name FROM ${tables.locks} WHERE name IN (${[...names].map(bytes).join(', ')}) LIMIT ${names.size} FOR UPDATE ${passing}) d
   STRAIGHT_JOIN ${tables.locks} l ON l.name = d.name`
 
-/** @param holds with one ttl @returns `rows`: this many are changed if, and only if, all are held and none was skipped */
+/** A late copy shortens nothing. @param holds with one ttl @returns `rows`: this many are changed if, and only if, all are held and none was skipped */
 export function renewAll(
   tables: Tables,
   holds: readonly HoldRow[],
@@ -55,8 +55,7 @@ export function renewAll(
   const { names, sharing } = all
   const sharers = sharing.size === 0 ? '' : `, l.sharers = ${each(sharing, replaced, 'l.sharers')}`
   const text = `UPDATE ${lockedRows(tables, names, 'SKIP LOCKED')}
-SET l.version = l.version + 1, l.ttl = IF(l.kind = 'x', ${ttl}, GREATEST(l.ttl, ${ttl})),
-  l.until = IF(l.kind = 'x', ${ends}, GREATEST(l.until, ${ends}))${sharers}
+SET l.version = l.version + 1, l.ttl = GREATEST(l.ttl, ${ttl}), l.until = ${noSooner('l.until', ends, 'l.')}${sharers}
 WHERE ${ownerCondition(all)}`
   return { text, rows: names.size }
 }
@@ -94,8 +93,7 @@ const micros = (ms: number) => Math.round(ms * 1000)
 
 /** The end in its entry, or the end `left` µs from now, whichever is later. */
 function laterExpiry({ claim }: HoldRow, left: number): string {
-  const entry = `JSON_UNQUOTE(JSON_EXTRACT(l.sharers, ${jsonPath(claim.attempt)}))`
-  return `GREATEST(CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(${entry}, ' ', 4), ' ', -1) AS SIGNED), ${now} + ${left})`
+  return `GREATEST(${sharedEnd(claim, 'l.')}, ${now} + ${left})`
 }
 
 /** An expression that depends on the name of the row. */
@@ -112,4 +110,4 @@ const containsAll = (held: readonly HoldRow[]) =>
   `JSON_CONTAINS_PATH(COALESCE(l.sharers, '{}'), 'all', ${held.map(({ claim }) => jsonPath(claim.attempt)).join(', ')})`
 
 const replaced = (held: readonly HoldRow[]) =>
-  `JSON_REPLACE(l.sharers, ${held.map((one) => `${jsonPath(one.claim.attempt)}, ${sharedEntry(one)}`).join(', ')})`
+  `JSON_REPLACE(l.sharers, ${held.map((one) => `${jsonPath(one.claim.attempt)}, ${sharedEntry(one, noSooner(sharedEnd(one.claim, 'l.'), `${now} + ${micros(one.claim.ttl)}`, 'l.'))}`).join(', ')})`

@@ -206,17 +206,60 @@ export function sharedEntry({ claim, token, since, by }: HoldRow, until?: string
   return entry(permitCount(claim.mode), `'${whole(token)}'`, `'${whole(since)}'`, claim, by, until)
 }
 
-/** @returns id: the new end, in µs; 0: no longer held */
+/** A late copy shortens nothing: see `shorten` for what does. @returns id: the new end, in µs, if it was later; 0: no longer held */
 export function renew(tables: Tables, held: HoldRow): string {
   const { claim } = held
   const ends = `${now} + ${micros(claim.ttl)}`
   if (claim.mode.kind === 'exclusive') {
-    return `UPDATE ${tables.locks} SET version = version + 1, ttl = ${micros(claim.ttl)}, until = LAST_INSERT_ID(${ends})
+    return `UPDATE ${tables.locks} SET version = version + 1, ttl = GREATEST(ttl, ${micros(claim.ttl)}),
+  until = ${noSooner('until', `LAST_INSERT_ID(${ends})`)}
 WHERE name = ${bytes(claim.name)} AND kind = 'x' AND owner = ${bytes(claim.attempt)}`
   }
   return `UPDATE ${tables.locks} SET version = version + 1, ttl = GREATEST(ttl, ${micros(claim.ttl)}),
-  sharers = JSON_SET(sharers, ${jsonPath(claim.attempt)}, ${sharedEntry(held)}), until = GREATEST(until, LAST_INSERT_ID(${ends}))
+  sharers = JSON_SET(sharers, ${jsonPath(claim.attempt)}, ${sharedEntry(held, noSooner(sharedEnd(claim), ends))}),
+  until = ${noSooner('until', `LAST_INSERT_ID(${ends})`)}
 WHERE name = ${bytes(claim.name)} AND kind IN ('s', 'p') AND ${holds(claim.attempt)}`
+}
+
+/** The later of two ends. One further away than the longest ttl is of before the clock was set back. @param row alias of the row, with a dot */
+export function noSooner(end: string, ends: string, row = ''): string {
+  return `GREATEST(LEAST(${end}, ${now} + ${row}ttl), ${ends})`
+}
+
+/** The end in a sharer's entry, in µs. @param row alias of the row, with a dot */
+export function sharedEnd({ attempt }: Claim, row = ''): string {
+  const entry = `JSON_UNQUOTE(JSON_EXTRACT(${row}sharers, ${jsonPath(attempt)}))`
+  return `CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(${entry}, ' ', 4), ' ', -1) AS SIGNED)`
+}
+
+/** @returns a row with the end of the hold, in µs; none: no longer held */
+export function readEnd(tables: Tables, { claim }: HoldRow): string {
+  const where = ownCondition(claim)
+  return `SELECT ${claim.mode.kind === 'exclusive' ? 'until' : sharedEnd(claim)} FROM ${tables.locks} WHERE ${where}`
+}
+
+/**
+ * A renewal that may end the hold sooner. It applies to one end only, so that a copy of it that arrives after a later renewal changes nothing.
+ * @param end the end that the hold has, in µs
+ * @returns id: the new end, in µs; 0: no longer held, or the end has changed
+ */
+export function shorten(tables: Tables, held: HoldRow, end: number): string {
+  const { claim } = held
+  const ends = `LAST_INSERT_ID(${now} + ${micros(claim.ttl)})`
+  const head = `UPDATE ${tables.locks} SET version = version + 1,`
+  if (claim.mode.kind === 'exclusive')
+    return `${head} ttl = ${micros(claim.ttl)}, until = ${ends} WHERE ${ownCondition(claim)} AND until = ${whole(end)}`
+  // The row lasts as long as its longest sharer.
+  return `${head} sharers = JSON_SET(sharers, ${jsonPath(claim.attempt)}, ${sharedEntry(held)}), until = GREATEST(until, ${ends})
+WHERE ${ownCondition(claim)} AND ${sharedEnd(claim)} = ${whole(end)}`
+}
+
+function ownCondition({ name, attempt, mode }: Claim): string {
+  const own =
+    mode.kind === 'exclusive'
+      ? `kind = 'x' AND owner = ${bytes(attempt)}`
+      : `kind IN ('s', 'p') AND ${holds(attempt)}`
+  return `name = ${bytes(name)} AND ${own}`
 }
 
 /**
