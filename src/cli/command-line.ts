@@ -15,14 +15,19 @@ import { verifyCommandLine } from './commands/verify.js'
 import { addHelp } from './help/help.js'
 import { version } from './version.js'
 
-/** @param rest what follows `--`: the command of `run` */
-export function commandLine(rest: readonly string[] | undefined): Command {
+/**
+ * @param rest what follows `--`: the command of `run`
+ * @param says false: a wrong command line is thrown, and not written to stderr as well
+ */
+export function commandLine(rest: readonly string[] | undefined, says = true): Command {
   const program = new Command('holdfast')
     .description('Distributed locks with fencing tokens and bounded leases.')
     .version(version(), '-V, --version')
     .exitOverride()
-    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'holdfast: ')) })
-    .showHelpAfterError('(--help tells what there is)')
+    .configureOutput({
+      outputError: (text, write) => says && write(text.replace(/^error: /, 'holdfast: ')),
+    })
+    .showHelpAfterError(says && '(--help tells what there is)')
   runCommandLine(program, rest)
   holdCommandLine(program)
   storeCommandLines(program)

@@ -19,7 +19,7 @@ export async function explain(
   if (!(error instanceof Error) || toExitCode(error) !== exits.unavailable || error instanceof CliError)
     return error
   const refused = await refusals(store)
-  if (refused !== undefined) return unreachable(store.shown, refused, error)
+  if (refused !== undefined) return unreachable(store, refused, error)
   const why = brief(error.message)
   if (isLogin(error))
     return unusable(`the login was refused: ${why}; ${loginHint(parseScheme(store.url))}`, store, error)

@@ -28,11 +28,18 @@ export async function refusals({ hosts, tls }: Endpoints): Promise<string | unde
 /** @throws CliError if every host refuses. */
 export async function probe(endpoints: Endpoints): Promise<void> {
   const refused = await refusals(endpoints)
-  if (refused !== undefined) throw unreachable(endpoints.shown, refused)
+  if (refused !== undefined) throw unreachable(endpoints, refused)
 }
 
-export function unreachable(shown: string, refused: string, cause?: unknown): CliError {
-  return new CliError(exits.unavailable, `the store cannot be reached: ${refused} (${shown})`, { cause })
+export function unreachable({ shown, hosts }: Endpoints, refused: string, cause?: unknown): CliError {
+  const error = new CliError(exits.unavailable, `the store cannot be reached: ${refused} (${shown})`, {
+    cause,
+  })
+  const [host, ...others] = hosts
+  if (host === undefined || others.length > 0) return error
+  // For programs, which should not have to take the message apart.
+  const address = hostPort(host)
+  return Object.assign(error, { address, reason: refused.slice(address.length + 1) })
 }
 
 async function refusal({ host, port }: Address, keys: Keys | undefined): Promise<string | undefined> {

@@ -2,7 +2,9 @@
 import { CommanderError } from 'commander'
 import { commandLine } from './command-line.js'
 import { withoutCommand } from './commands/run.js'
-import { endSoon, exits, toExitCode } from './exit.js'
+import { badInput, CliError, endSoon, exits, toExitCode } from './exit.js'
+import { toFailure } from './failure.js'
+import { json } from './print.js'
 import { dismissEarly } from './run/spawn-helpers.js'
 
 async function findCommand(argv: readonly string[]): Promise<void> {
@@ -10,19 +12,24 @@ async function findCommand(argv: readonly string[]): Promise<void> {
   const dashes = argv.indexOf('--')
   const own = dashes < 0 ? argv : argv.slice(0, dashes)
   const rest = dashes < 0 ? undefined : argv.slice(dashes + 1)
+  if (own.includes('--json'))
+    jsonTo = ['run', 'hold'].includes(own[0] ?? '') ? process.stderr : process.stdout
   const help = own.includes('--help') || own.includes('-h')
   if (own[0] === 'run' && rest === undefined && !help) throw withoutCommand(own[1])
   // The standard output of `run` belongs to its command, and `hold` releases the lock if its token cannot be printed.
   if (help || !['run', 'hold'].includes(own[0] ?? '')) watchOutput()
-  await commandLine(rest).parseAsync(own, { from: 'user' })
+  await commandLine(rest, jsonTo === undefined).parseAsync(own, { from: 'user' })
 }
+
+/** Where `--json` prints; undefined: errors are for people. */
+let jsonTo: NodeJS.WriteStream | undefined
 
 /** Node exits with 0 once no timer or handle is left, even in the middle of a command. */
 let over = false
 process.once('exit', () => {
   if (over) return
   process.exitCode = exits.internal
-  console.error('holdfast: ended before it was done')
+  say(new CliError(exits.internal, 'ended before it was done'))
 })
 
 /** A reader that closed the pipe, such as `head -1`, has what it wanted. Any other write error must not end in exit code 0. */
@@ -53,13 +60,21 @@ function failed(error: unknown): void {
   dismissEarly()
   endSoon()
   if (error instanceof CommanderError) {
-    // Help and version are not errors; commander has printed everything.
+    // Help and version are not errors; commander has printed everything that is for people.
     process.exitCode = error.exitCode === 0 ? 0 : exits.badInput
+    if (jsonTo !== undefined && error.exitCode !== 0) say(badInput(error.message.replace(/^error: /, '')))
     return
   }
+  say(error)
   process.exitCode = toExitCode(error)
-  const internal = process.exitCode === exits.internal && error instanceof Error
-  console.error(
-    `holdfast: ${internal ? error.stack : error instanceof Error ? error.message : String(error)}`,
-  )
+}
+
+/** For people on stderr; with `--json` as an object where the rest of the command's JSON goes. */
+function say(error: unknown): void {
+  const internal = toExitCode(error) === exits.internal && error instanceof Error
+  if (jsonTo !== undefined) jsonTo.write(`${json({ event: 'failed', error: toFailure(error) })}\n`)
+  else
+    console.error(
+      `holdfast: ${internal ? error.stack : error instanceof Error ? error.message : String(error)}`,
+    )
 }

@@ -72,7 +72,8 @@ const timeout = 10_000
 function noAnswer(): Promise<never> {
   return new Promise((_, reject) => {
     const seconds = timeout / 1000
-    const late = () => reject(Object.assign(new Error(`no answer within ${seconds} s`), { code: 'BACKEND' }))
+    const late = () =>
+      reject(Object.assign(new Error(`no answer within ${seconds} s`), { code: 'UNAVAILABLE' }))
     setTimeout(late, timeout).unref()
   })
 }

@@ -2,6 +2,7 @@
 
 import { formatDuration } from '../duration.js'
 import { exits } from '../exit.js'
+import { type Failure, failureOf } from '../failure.js'
 import { plain, quoted } from '../print.js'
 import type { Child, Ending } from './child.js'
 import { groupAlive } from './group.js'
@@ -93,6 +94,11 @@ export function reportStopping(
   )
 }
 
+/** The command was not started. */
+export function reportFailure(report: Report, error: Failure): void {
+  report.write('failed', { error }, error.message, true)
+}
+
 export function reportDoubtful(report: Report, { stopIn }: Message<'doubtful'>): void {
   report.write(
     'doubtful',
@@ -133,7 +139,7 @@ export function reportTakeOver(report: Report, why: string, run: Run): number {
     return ending.code
   }
   if (!ran) {
-    report.write('failed', { message: why }, `${why}${notStarted(run)}`, true)
+    reportFailure(report, failureOf(`${why}${notStarted(run)}`, exits.internal))
     return exits.internal
   }
   const facts = { why: 'lost', signal: 'SIGKILL', detail: why }

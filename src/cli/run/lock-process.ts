@@ -11,7 +11,8 @@
 import { writeSync } from 'node:fs'
 import type { Lease, LeaseLostError, Locks, MultiLease } from 'holdfast'
 import { type StoreTarget, target } from '../connect.js'
-import { CliError, endSoon, exits, toExitCode } from '../exit.js'
+import { CliError, endSoon, exits } from '../exit.js'
+import { toFailure } from '../failure.js'
 import { probe } from '../knock.js'
 import { withStore } from '../with-store.js'
 import { acquireLock } from './acquire.js'
@@ -43,7 +44,7 @@ async function main(): Promise<void> {
     if (claim.wait === 0) await probe(store)
     await withStore(store, (locks) => serve(store, locks, claim, supervisor))
   } catch (error) {
-    supervisor.send({ type: 'failed', exitCode: toExitCode(error), message: errorMessage(error) })
+    supervisor.send({ type: 'failed', failure: toFailure(error) })
     endSoon()
   }
   if (process.connected) process.disconnect()
@@ -196,10 +197,6 @@ const losses: Record<string, string> = {
 
 function lossReason(lease: Lease): string {
   return lease.signal.aborted ? (losses[(lease.signal.reason as LeaseLostError).why] ?? '') : ''
-}
-
-function errorMessage(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
 
 /** Resolves when it aborts. */

@@ -19,6 +19,7 @@
  * Sent with structured clone, because JSON has no Infinity.
  */
 import type { BackendError, ReleaseOutcome, WaitStatus } from 'holdfast'
+import type { Failure } from '../failure.js'
 
 /** All durations in ms. */
 export interface RunLimits {
@@ -88,7 +89,7 @@ export type ToSupervisor =
       readonly waited: number
       readonly tooSoon: boolean
     }
-  | { readonly type: 'failed'; readonly exitCode: number; readonly message: string }
+  | { readonly type: 'failed'; readonly failure: Failure }
   /** `terms`: those of the claim, cut to what the granted lease can keep. */
   | { readonly type: 'go'; readonly heldUntil: number; readonly terms: RunLimits }
   /** The command must be gone by `heldUntil` (see {@link machineTime}), unless a later proof extends it. */

@@ -9,6 +9,7 @@
  */
 import type { ChildProcess } from 'node:child_process'
 import { exits } from '../exit.js'
+import { failureOf, toFailure } from '../failure.js'
 import { plain } from '../print.js'
 import { inForeground } from '../tty.js'
 import {
@@ -30,6 +31,7 @@ import {
   reportBusy,
   reportDone,
   reportDoubtful,
+  reportFailure,
   reportLeftovers,
   reportStopping,
   reportTakeOver,
@@ -164,8 +166,8 @@ class Supervisor {
         reportBusy(this.#report, message, this.#plan.claim, this.#plan.env)
         return this.#finish(this.#plan.conflictExitCode)
       case 'failed':
-        this.#report.write('failed', { message: message.message }, message.message, true)
-        return await this.#endWith(message.exitCode)
+        reportFailure(this.#report, message.failure)
+        return await this.#endWith(message.failure.exitCode)
       case 'go':
         return this.#onGo(message)
       case 'proof':
@@ -217,7 +219,7 @@ class Supervisor {
   /** Nothing is running that needs the lock: the lock process releases it. */
   #notStarted(error: unknown): void {
     const { code, message } = startFailure(error)
-    this.#report.write('failed', { message }, message, true)
+    reportFailure(this.#report, failureOf(message, code))
     this.#startFailureCode = code
     this.#send({ type: 'cancel' })
   }
@@ -316,8 +318,7 @@ class Supervisor {
 
   #fail(error: unknown): void {
     if (this.#hasFinished) return
-    const message = error instanceof Error ? error.message : String(error)
-    this.#report.write('failed', { message }, message, true)
+    reportFailure(this.#report, toFailure(error, exits.internal))
     void this.#endWith(exits.internal)
   }
 

@@ -155,8 +155,10 @@ async function looks(name: StoreName, scene: Scene): Promise<void> {
     scene.cli('inspect', 'looked'),
   ])
   await release()
-  if (name === 'redlock') assert.deepEqual([ls.code, ls.stdout, all.code, all.stdout], [64, '', 64, ''])
-  else {
+  if (name === 'redlock') {
+    assert.deepEqual([ls.code, ls.stdout, all.code, all.stderr], [64, '', 64, ''])
+    assert.equal(JSON.parse(all.stdout).error.code, 'UNSUPPORTED')
+  } else {
     assert.deepEqual([ls.code, ls.stderr], [0, ''])
     assert.match(ls.stdout, /^NAME.*\nlooked .*the test/)
     assert.equal(JSON.parse(all.stdout).locks[0].holders[0].note, 'the test')
