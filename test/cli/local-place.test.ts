@@ -2,7 +2,7 @@
 // Second tier because it starts a process for each environment.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { localDirectory } from '../../src/cli/local-directory.js'
@@ -74,6 +74,19 @@ test('ls says in which directory it looked, also when nothing is held there', as
     assert.deepEqual(JSON.parse(moved.stderr), { event: 'store', url: 'local:', directory: other })
     const told = await script('holdfast ls -v', { HOLDFAST_URL: 'local:', HOLDFAST_DIR: other }).ended
     assert.equal(told.stderr, `holdfast: the store is local: in ${other}\n`)
+  } finally {
+    close()
+  }
+})
+
+test('a command that only looks creates no directory', async () => {
+  const { cli, url, close } = bench()
+  try {
+    for (const args of [['ls'], ['inspect', 'x'], ['top', '--once'], ['doctor'], ['release', 'x', '--yes']]) {
+      const { code, stderr } = await cli(...args)
+      assert.deepEqual([code, stderr], [args[0] === 'release' ? 1 : 0, ''], args[0])
+    }
+    assert.equal(existsSync(url.slice('local:'.length)), false)
   } finally {
     close()
   }

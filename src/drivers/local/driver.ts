@@ -4,13 +4,13 @@ import { resolve as resolvePath } from 'node:path'
 import type { Claim, Driver, DriverFactory, Grant, LockStatus, Traits, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { checkKnown } from '../../core/known-options.js'
-import { describe } from '../../core/name.js'
+import { describe, quote } from '../../core/name.js'
 import { acquireMany } from './acquire-many.js'
 import { answerTimeout } from './call.js'
 import { cellsOver } from './cells.js'
 import { createGrant, doneOrThrow } from './grant.js'
 import { encodeMode } from './protocol.js'
-import { defaultDirectory, type SocketKind } from './runtime-directory.js'
+import { defaultDirectory, isMissing, isUnused, type SocketKind } from './runtime-directory.js'
 import { createSession, type Session } from './session.js'
 
 export interface LocalOptions {
@@ -58,8 +58,8 @@ const traits: LocalTraits = Object.freeze({
 export function local(options: LocalOptions = {}): DriverFactory<LocalTraits> {
   const { directory, socket } = checkOptions(options)
   return (env) => {
-    const session = createSession(env, directory ?? defaultDirectory(), socket)
-    return localDriver(session)
+    const place = directory ?? defaultDirectory()
+    return localDriver(createSession(env, place, socket), place)
   }
 }
 
@@ -84,7 +84,7 @@ function checkOptions(options: LocalOptions): {
   return { directory: directory === undefined ? undefined : resolvePath(directory), socket }
 }
 
-function localDriver(session: Session): Driver<LocalTraits> {
+function localDriver(session: Session, directory: string): Driver<LocalTraits> {
   function acquire(claim: Claim, wait: Wait): Promise<Grant | undefined> {
     if (wait.ended) return Promise.resolve(undefined)
     const { name, attempt, mode, ttl, note = '' } = claim
@@ -126,13 +126,19 @@ function localDriver(session: Session): Driver<LocalTraits> {
   }
 
   const ask = async (verb: Parameters<Session['call']>[0]) => doneOrThrow((await session.call(verb)).answer)
+  /** Asking a broker would create the directory. */
+  async function read<T>(verb: Parameters<Session['call']>[0], nothing: T): Promise<T> {
+    if (isUnused(directory)) return nothing
+    if (!session.connected && isMissing(directory)) throw deleted(directory)
+    return (await ask(verb)) as T
+  }
   return {
     name: 'local',
     traits,
     acquire,
     acquireMany: (claims, wait) => acquireMany(session, claims, wait),
-    inspect: async (name) => (await ask(['inspect', name])) as LockStatus,
-    list: async (prefix) => (await ask(['list', prefix])) as readonly LockStatus[],
+    inspect: (name) => read<LockStatus>(['inspect', name], { name, holders: [], waiters: [], lastToken: 0 }),
+    list: (prefix) => read<readonly LockStatus[]>(['list', prefix], []),
     forceRelease: async (name) => {
       const { holders } = (await ask(['inspect', name])) as LockStatus
       const attempts = holders.filter(({ expiresIn }) => expiresIn > 0).map(({ attempt }) => attempt)
@@ -145,4 +151,11 @@ function localDriver(session: Session): Driver<LocalTraits> {
     cells: cellsOver(session),
     close: () => session.close(),
   }
+}
+
+function deleted(directory: string): BackendError {
+  return new BackendError(
+    'local',
+    `directory ${quote(directory)} was deleted while this process used it, so it is not known what is held there`,
+  )
 }

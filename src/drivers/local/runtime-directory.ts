@@ -36,11 +36,30 @@ export function defaultDirectory(env: NodeJS.ProcessEnv = process.env): string {
   return uid === undefined ? join(tmpdir(), 'holdfast-user') : `/tmp/holdfast-${uid}`
 }
 
+/** The directories that this process has used, as they were named. */
+const opened = new Set<string>()
+
+/** Has nobody used it yet? False for one that was deleted under this process: what was held there may still be held. */
+export function isUnused(directory: string): boolean {
+  return !opened.has(directory) && isMissing(directory)
+}
+
+/** @returns false when this cannot be told */
+export function isMissing(directory: string): boolean {
+  try {
+    statSync(directory)
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT'
+  }
+}
+
 /** Creates the directory and its home file where they are missing. @throws BackendError when the directory cannot be used safely */
 export function openRuntimeDirectory(directory: string, wanted: SocketKind | undefined): RuntimeDirectory {
   try {
     makeFolder(directory)
     checkOwner(directory)
+    opened.add(directory)
     return readOrMake(realpathSync(directory), wanted)
   } catch (error) {
     if (error instanceof BackendError) throw error

@@ -35,6 +35,8 @@ export interface Session {
   abandon(name: string, attempt: string): Promise<void>
   /** Sends a call with one answer. @throws BackendError when none comes in time; `signal.reason` when that aborts first */
   call(verb: Verb, signal?: AbortSignal, timeout?: number): Promise<CallResult>
+  /** Connected to a broker. */
+  readonly connected: boolean
   /** The grants by attempt. */
   readonly held: Map<string, LocalHold>
   close(): Promise<void>
@@ -195,6 +197,9 @@ export function createSession(env: Env, directory: string, socket: SocketKind | 
     start,
     abandon,
     call: ask,
+    get connected() {
+      return link.up
+    },
     held,
     async close() {
       if (closed) return
