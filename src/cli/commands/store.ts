@@ -169,7 +169,17 @@ async function confirmed(about: string): Promise<boolean> {
   try {
     const warning =
       'Whoever holds it may still be at work when the next one is granted. Release it anyway? [y/N] '
-    return /^y(es)?$/i.test((await prompt.question(`${about}\n\n${warning}`)).trim())
+    // After the end of the input (^D) the question would stay open for ever.
+    const ended = new Promise<string>((resolve) => {
+      prompt.once('close', () => resolve('\n'))
+    })
+    prompt.once('SIGINT', () => {
+      prompt.close()
+      process.kill(process.pid, 'SIGINT')
+    })
+    const answer = await Promise.race([prompt.question(`${about}\n\n${warning}`), ended])
+    if (answer === '\n') process.stderr.write(answer)
+    return /^y(es)?$/i.test(answer.trim())
   } finally {
     prompt.close()
   }
