@@ -117,20 +117,35 @@ function begin(plan: Plan, actor: Actor, visit: Visit, open: Set<Visit>, complai
 /** Being late, gone, cut off or robbed is part of the plan. */
 function expected(error: unknown): boolean {
   const { code } = error as { code?: unknown }
-  return (
-    code === 'ACQUIRE_TIMEOUT' ||
-    code === 'BACKEND' ||
-    code === 'UNAVAILABLE' ||
-    code === 'LEASE_LOST' ||
-    error === gone
-  )
+  return code === 'ACQUIRE_TIMEOUT' || code === 'LEASE_LOST' || error === gone || isStoreError(error)
+}
+
+/** The store could not be used. */
+function isStoreError(error: unknown): error is Error {
+  const { code } = error as { code?: unknown }
+  return code === 'BACKEND' || code === 'UNAVAILABLE'
+}
+
+/**
+ * For how long whoever comes must be able to wait for an answer, in ms by its own clock. The network at its slowest takes longer
+ * than a single attempt for a short ttl can wait.
+ */
+function patience({ wait, ttl }: Visit): number {
+  if (wait < 0) return Number.POSITIVE_INFINITY
+  // Its timer may be early by what a sum of readings loses.
+  return (wait > 0 ? wait : ttl / 10) - 0.001
 }
 
 const gone = new Error('does not want it any more')
 
 async function arrive(plan: Plan, { process, locks }: Actor, visit: Visit): Promise<void> {
   const lock = createLock(plan, locks, visit)
-  const lease = await take(plan, lock, visit, goesAfter(process, visit.abort))
+  const asked = process.clock.now()
+  const lease = await take(plan, lock, visit, goesAfter(process, visit.abort)).catch((error: unknown) => {
+    const waited = process.clock.now() - asked
+    if (plan.faults.length > 0 || !isStoreError(error) || waited >= patience(visit)) throw error
+    throw new Error(`no answer after ${waited.toFixed(1)} ms, though nothing was wrong: ${error.message}`)
+  })
   if (lease === undefined) return
   if (visit.leaves === 'extend, release') {
     await sleep(process, visit.stay / 2)
