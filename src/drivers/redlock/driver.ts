@@ -25,6 +25,7 @@ import { orAborted } from '../../core/or-aborted.js'
 import { AutoResetEvent } from '../kit/auto-reset-event.js'
 import { connect, type Reply } from '../redis/client.js'
 import { encode } from '../redis/keys.js'
+import { GarbledReply } from '../redis/reply-shapes.js'
 import { withoutLogin } from '../redis/without-login.js'
 import { Hold } from './hold.js'
 import { lockStatus } from './inspect.js'
@@ -344,6 +345,7 @@ export class Redlock {
       throw new Error('server clock is beyond 2112; ballots cannot be represented')
     const letter = String(node.accept(reply)[0])
     const ballot = Number(letter === 'y' ? reply[3] : reply[1])
+    if (!Number.isSafeInteger(ballot)) throw new GarbledReply('EVALSHA (vote)', reply)
     // Counts even if it arrives after the end of its round.
     if (letter !== 'y') replies.ballot = Math.max(replies.ballot, ballot)
     return {
@@ -452,7 +454,7 @@ export class Redlock {
     const silent = nodes.filter(({ trusted, untrustedReason }, place) => {
       const one = reply[place]
       return (
-        one instanceof Error ||
+        (one instanceof Error && !(one instanceof GarbledReply)) ||
         (one === undefined && (trusted || [notSent, notIntroduced, broke].includes(untrustedReason)))
       )
     })

@@ -3,7 +3,7 @@ import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
 import { shared } from '../../core/mode.js'
 import { tokenReserve } from '../../core/token.js'
 import type { Redlock } from './driver.js'
-import type { Node } from './node.js'
+import { checkReply, type Node } from './node.js'
 import type { Renewable } from './renewals.js'
 import { count, round } from './round.js'
 import { downgrade, release, renew, vote } from './scripts.js'
@@ -141,6 +141,7 @@ export class Hold implements Grant, Renewable {
     const args = [attempt, String(this.#round), String(this.#last), String(settings.retention), '1']
     try {
       const reply = await node.run(release, [this.#driver.toKey(name)], args)
+      checkReply(reply)
       node.forget(attempt)
       this.#notified.add(node)
       return String(reply[0])

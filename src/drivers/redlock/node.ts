@@ -8,6 +8,7 @@
 import { createHash } from 'node:crypto'
 import type { Clock } from '../../core/clock.js'
 import type { Connection, Reply } from '../redis/client.js'
+import { GarbledReply } from '../redis/reply-shapes.js'
 import type { Script } from './state.js'
 
 /** Identifies one life of one server. */
@@ -115,13 +116,14 @@ export class Node {
 
   /**
    * The reply of a script that was told the marker.
-   * @throws Error if the server has another one
+   * @throws Error if the server has another one, or the script cannot have given this reply
    */
   accept(reply: readonly Reply[]): readonly Reply[] {
     if (String(reply[0]) === 'b') {
       this.markUntrusted('its marker has changed: it may have forgotten votes')
       throw new Error(this.untrustedReason)
     }
+    checkReply(reply)
     this.reportsTime(Number(reply[2]))
     return reply
   }
@@ -152,6 +154,14 @@ export class Node {
     this.#unwatch()
     this.connection.unwatchOutages()
   }
+}
+
+/**
+ * A ballot that is no number would be asked with in the next round, and servers that are well would keep it.
+ * @throws GarbledReply when it does not begin with a letter, a word and the server's time
+ */
+export function checkReply(reply: readonly Reply[]): void {
+  if (!/^[a-z] \w+ [1-9]\d*$/.test(reply.slice(0, 3).join(' '))) throw new GarbledReply('EVALSHA', reply)
 }
 
 /** The short cuts reply with one string. */
