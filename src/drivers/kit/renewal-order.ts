@@ -16,27 +16,23 @@ export function nextOrder(): number {
   return last
 }
 
-/** Decides for the renewals of one hold which of them may end it sooner. */
+/**
+ * Decides for the renewals of one hold. From the first that is for less time than an earlier request on, each has a number: a late copy of a
+ * longer request, too, is undone by the next renewal.
+ */
 export class RenewalOrder {
-  /** The longest ttl that the store may have carried out last, in ms. */
-  #ttl: number
-  /** How many were asked for. */
-  #asked = 0
+  /** The longest ttl that was asked for, in ms. */
+  #longest: number
+  #ordered = false
 
   constructor(ttl: number) {
-    this.#ttl = ttl
+    this.#longest = ttl
   }
 
-  /** A renewal for `ttl` ms leaves. The number to send with it; undefined: "at least" does. */
-  sent(ttl: number): { readonly order: number | undefined; readonly at: number } {
-    this.#asked++
-    const order = ttl < this.#ttl ? nextOrder() : undefined
-    if (order === undefined) this.#ttl = ttl
-    return { order, at: this.#asked }
-  }
-
-  /** It was carried out. @param at as `sent` returned it */
-  answered(ttl: number, at: number): void {
-    if (at === this.#asked) this.#ttl = ttl
+  /** A renewal for `ttl` ms leaves. @returns the number to send with it; undefined: "at least" does */
+  sent(ttl: number): number | undefined {
+    if (ttl < this.#longest) this.#ordered = true
+    this.#longest = Math.max(this.#longest, ttl)
+    return this.#ordered ? nextOrder() : undefined
   }
 }

@@ -106,10 +106,9 @@ export class Hold implements Grant {
 
   async renew(ttl: number): Promise<number | undefined> {
     this.#renewals ??= new RenewalOrder(this.#claim.ttl)
-    const { order, at } = this.#renewals.sent(ttl)
+    const order = this.#renewals.sent(ttl)
     const { held, sent } = await this.#onReleased(this.#renewed(order === undefined ? -ttl : ttl, order))
     if (!held) return undefined
-    this.#renewals.answered(ttl, at)
     this.validUntil = deadline(sent, ttl)
     return this.validUntil
   }

@@ -74,11 +74,10 @@ export class Hold implements Grant {
     const runtime = this.#runtime
     runtime.ensureCompatible(ttl, this.#claim)
     this.#renewals ??= new RenewalOrder(this.#claim.ttl)
-    const { order, at } = this.#renewals.sent(ttl)
+    const order = this.#renewals.sent(ttl)
     const term = order === undefined ? micros(ttl) : `${micros(ttl)} ${order}`
     const [reply, flight] = await this.#prove([this.#claim.attempt, term])
     if (Number(reply) !== 1) return undefined
-    this.#renewals.answered(ttl, at)
     if (flight.replicas < runtime.settings.replicas) throw runtime.notEnoughReplicas(flight.replicas)
     this.validUntil = deadline(flight.sent, ttl)
     return this.validUntil

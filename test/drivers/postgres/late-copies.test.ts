@@ -2,7 +2,7 @@
 import { after, type TestContext } from 'node:test'
 import { leakCheck } from '../../support/leaks.js'
 import { startPostgres } from '../../support/servers/postgres.js'
-import { type Recorded, survivesLateCopies } from '../support/late-copies.js'
+import { type Recorded, survivesLateCopies, undoesLongerCopies } from '../support/late-copies.js'
 import { peer } from './support/peer.js'
 
 const server = await startPostgres()
@@ -33,5 +33,6 @@ function record(t: TestContext): Recorded {
 }
 
 survivesLateCopies('postgres', record)
+undoesLongerCopies('postgres', record)
 
 after(leakCheck)

@@ -1,9 +1,11 @@
 // Requests that a client sent twice, and whose second copy arrives after a later request was answered.
+import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { Redis } from 'ioredis'
+import { cancel } from '../../../src/drivers/redis/scripts/verbs.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startRedis } from '../../support/servers/redis.js'
-import { lasts, type Recorded, survivesLateCopies } from '../support/late-copies.js'
+import { lasts, type Recorded, survivesLateCopies, undoesLongerCopies } from '../support/late-copies.js'
 import { peer } from './support/peer.js'
 
 const server = await startRedis()
@@ -19,7 +21,7 @@ interface Command {
 }
 
 /** Another connection sends what an ioredis client has sent. */
-function record(t: TestContext): Recorded {
+function record(t: TestContext): Recorded & { readonly sent: readonly Command[] } {
   const { locks, client } = peer(t, server.port)
   const sent: Command[] = []
   const send = client.sendCommand.bind(client)
@@ -34,10 +36,29 @@ function record(t: TestContext): Recorded {
       for (const { name, args } of copies) await raw.call(name, ...args).catch(() => undefined)
     }
   }
-  return { locks, take }
+  return { locks, take, sent }
 }
 
 survivesLateCopies('redis', record)
+undoesLongerCopies('redis', record)
+
+test('redis: a late copy of a shorter extend is recognised however many attempts of the lock have ended since', async (t) => {
+  const { locks, take, sent } = record(t)
+  const lease = await locks.mutex('ended').acquire({ ttl: 600_000, autoRenew: false })
+  take()
+  await lease.extend(200_000)
+  const [{ args } = assert.fail()] = sent
+  const again = take()
+  await lease.extend(600_000)
+  // As waiters do whose connection broke: each is remembered for three minutes.
+  const keys = Number(args[1])
+  const common = args.slice(1, 2 + keys + 5)
+  for (let i = 1; i <= 90; i++)
+    await raw.call('EVAL', cancel.text, ...common, i.toString(16).padStart(32, '0'), '180000000')
+  await again()
+  await lasts(locks, lease, 600_000)
+  await lease.release()
+})
 
 test('redis: a late copy of an acquire of several locks does not shorten an extended hold', async (t) => {
   const { locks, take } = record(t)

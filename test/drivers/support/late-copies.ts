@@ -54,6 +54,23 @@ export function survivesLateCopies(what: string, record: (t: TestContext) => Rec
   }
 }
 
+/** A late copy of a longer request keeps the lock for longer than its holder believes: until the next renewal, not until it would have ended. */
+export function undoesLongerCopies(what: string, record: (t: TestContext) => Recorded): void {
+  for (const [kind, lockOf] of Object.entries(kinds)) {
+    test(`${what}: what a late copy of the acquire of ${kind} prolongs, the next renewal ends as the holder believes`, async (t) => {
+      const { locks, take } = record(t)
+      const lease = await lockOf(locks, kind).acquire({ ttl: long, autoRenew: false })
+      const again = take()
+      await lease.extend(short)
+      await lasts(locks, lease, short)
+      await again()
+      await lease.extend()
+      await lasts(locks, lease, short)
+      await lease.release()
+    })
+  }
+}
+
 /** The store has the hold end in `ttl` ms, as the holder believes. */
 export async function lasts(locks: Locks, lease: Lease, ttl: number): Promise<void> {
   const [holder] = (await locks.inspect(lease.name)).holders

@@ -38,8 +38,15 @@ export const fastRenew: string = `
   local h = KEYS[k]
   local v = redis.pcall('HMGET', h, 's')
   local m, e, t, lt, o, r = string.match(v[1] or '', '^(x . 0 )(%d+)( %d+ )(%d+) (%S+)( .*)$')
-  local ttl = tonumber(ARGV[i + 1])
-  if o == ARGV[i] and ttl and ttl > 0 and tonumber(e) > wall and tonumber(lt) <= wall then
-    call('HSET', h, 's', m .. string.format('%d', math.max(tonumber(e), wall + ttl)) .. t .. string.format('%d', wall) .. ' ' .. o .. r)
+  local ttl, order = string.match(ARGV[i + 1], '^([1-9]%d*) ?(%d*)$')
+  if o == ARGV[i] and ttl and tonumber(e) > wall and tonumber(lt) <= wall then
+    local due = wall + ttl
+    local attempt, newest = string.match(order ~= '' and call('HGET', h, 'n') or '', '^(%S+) (%d+)$')
+    if order == '' or attempt == o and tonumber(newest) >= tonumber(order) then
+      due = math.max(tonumber(e), due)
+    else
+      call('HSET', h, 'n', o .. ' ' .. order)
+    end
+    call('HSET', h, 's', m .. string.format('%d', due) .. t .. string.format('%d', wall) .. ' ' .. o .. r)
     reply = 1
   end`

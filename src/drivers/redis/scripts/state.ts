@@ -6,7 +6,8 @@
  * | key | what |
  * |---|---|
  * | `h` hash | `s` the state, below · `x` the attempts that ended last, and ghosts: attempts abandoned while a request of theirs may
- *               be in flight, and `<attempt>/<order>`, the newest renewal that may have shortened that hold · `k` `of` permits taken and their limit · `pw` `pl` how many wait for permits, and their limit ·
+ *               be in flight · `n` and `n:<attempt>` `<attempt> <order>`, the newest renewal that may have shortened an exclusive hold, or
+ *               another · `k` `of` permits taken and their limit · `pw` `pl` how many wait for permits, and their limit ·
  *               `h:<attempt>` record of a shared or permit hold · `w:<attempt>` record of a waiter |
  * | `q` zset | the queue: attempt by arrival |
  * | `d` zset | shared and permit holds: attempt by deadline |
@@ -112,7 +113,7 @@ local function leave(S, id, last)
   end
   local _, take = hold(S, id)
   call('ZREM', S.d, id)
-  call('HDEL', S.h, 'h:' .. id)
+  call('HDEL', S.h, 'h:' .. id, 'n:' .. id)
   if S.m == 'p' then
     permits(S)
     S.k = S.k - take
@@ -136,6 +137,7 @@ local function overdue(S)
       end
     end
     call('ZREM', S.d, unpack(ids))
+    for i, id in ipairs(ids) do fields[#ids + i] = 'n:' .. id end
     call('HDEL', S.h, unpack(fields))
   end
   nextDue(S)
@@ -146,16 +148,15 @@ local function ended(S, id)
   return S.x ~= '' and string.find(S.x, ' ' .. id .. ' ', 1, true)
 end
 
--- The four newest ended attempts, and the unexpired tombstones, each after its expiry. All that begin with kin are replaced.
-local function remember(S, id, till, kin)
+-- The four newest ended attempts, and the unexpired tombstones, each after its expiry.
+local function remember(S, id, till)
   local kept, n = till and ' ~' .. num(till) .. ' ' .. id .. ' ' or ' ' .. id .. ' ', 1
   local ghost
   for one in string.gmatch(S.x, '%S+') do
     if string.sub(one, 1, 1) == '~' then
       ghost = one
     elseif ghost then
-      local old = one == id or kin and string.sub(one, 1, #kin) == kin
-      if not old and tonumber(string.sub(ghost, 2)) > S.now and #kept < 4000 then kept = kept .. ghost .. ' ' .. one .. ' ' end
+      if one ~= id and tonumber(string.sub(ghost, 2)) > S.now and #kept < 4000 then kept = kept .. ghost .. ' ' .. one .. ' ' end
       ghost = nil
     elseif one ~= id and n < 4 then
       kept, n = kept .. one .. ' ', n + 1

@@ -1,12 +1,9 @@
 /** The scripts that release, renew, cancel, downgrade and force-release. `acquire.ts` acquires; `state.ts` and `queue.ts` are shared by all. */
-import { tombstoneTtl } from '../acquire-codec.js'
 import { type Script, script } from './batch-script.js'
 import { fastRelease, fastRenew } from './fast-paths.js'
 
 /** How long a repeated force-release is recognised, in µs: much longer than clients resend a request. */
 const orderKnown = 60_000_000
-/** How long a late copy of a renewal that shortened a hold is recognised, in µs: as long as TCP keeps trying. */
-const shorterKnown = tombstoneTtl * 1000
 
 /**
  * Releases a hold and grants the next waiters. ARGV per item: attempt, last token used. Result: 1 it was held · 2 ended before ·
@@ -42,10 +39,11 @@ export const renew: Script = script(
   2,
   `
 local function isNewest(S, id, order)
-  local kin = id .. '/'
-  local _, at = string.find(S.x, ' ' .. kin, 1, true)
-  if at and tonumber(string.match(S.x, '^%d+', at + 1)) >= tonumber(order) then return false end
-  remember(S, kin .. order, S.now + ${shorterKnown}, kin)
+  for _, known in ipairs({ 'n', 'n:' .. id }) do
+    local attempt, newest = string.match(call('HGET', S.h, known) or '', '^(%S+) (%d+)$')
+    if attempt == id and tonumber(newest) >= tonumber(order) then return false end
+  end
+  call('HSET', S.h, S.m == 'x' and 'n' or 'n:' .. id, id .. ' ' .. order)
   return true
 end
 
@@ -66,11 +64,10 @@ local function item(h, q, d, id, term)
       call('ZADD', d, e, id)
       S.e = math.min(S.e, e)
     end
-    save(S, 'x', S.x)
   else
     prolong(S, id, e)
-    save(S)
   end
+  save(S)
   return 1
 end`,
   fastRenew,
