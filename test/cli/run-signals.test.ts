@@ -101,6 +101,21 @@ test('a run that is killed while it waits leaves no trace in the line', async ()
   await holder.ended
 })
 
+/** Whether the process takes signals: Node has a handler of its own for INT and TERM, and none for USR2. */
+const takesSignals = (pid: number) =>
+  // The mask is in hexadecimal; signal 12 is its twelfth bit.
+  /^SigCgt:\s*\w*[89a-f]\w\w$/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
+
+test('a signal that comes while the lock process still starts ends the run as any other', async () => {
+  for (let i = 0; i < 3; i++) {
+    const run = start('run', 'starting', '--', 'sleep', '60')
+    await until(() => takesSignals(run.pid))
+    kill(run.pid, 'SIGINT')
+    const { code, stderr } = await run.ended
+    assert.deepEqual([code, stderr], [130, ''])
+  }
+})
+
 test('nothing is left running', async () => {
   await until(() => left().length === 0, { what: 'all processes in the folder to end' })
 })

@@ -37,7 +37,10 @@ async function main(): Promise<void> {
   forwardSignals((signal) => supervisor.send({ type: 'signal', signal }))
   const claim = await supervisor.claim
   if (claim === undefined) return
-  supervisor.cancelled.addEventListener('abort', () => setImmediate(endBeforeGrant, supervisor))
+  const cancelled = () => setImmediate(endBeforeGrant, supervisor)
+  supervisor.cancelled.addEventListener('abort', cancelled)
+  // It may have come together with the claim, before anybody listened.
+  if (supervisor.cancelled.aborted) cancelled()
   try {
     const store = target(claim.on, { insecure: claim.insecure })
     // A claim that waits can wait for the store, too.
