@@ -2,9 +2,10 @@
 import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
 import { shared } from '../../core/mode.js'
 import { tokenReserve } from '../../core/token.js'
+import { RenewalOrder } from '../kit/renewal-order.js'
 import type { Redlock } from './driver.js'
 import { checkReply, type Node } from './node.js'
-import type { Renewable } from './renewals.js'
+import { type Renewable, type Term, toArgument } from './renewals.js'
 import { count, round } from './round.js'
 import { downgrade, release, renew, vote } from './scripts.js'
 import { voteArgs } from './votes.js'
@@ -16,6 +17,7 @@ export class Hold implements Grant, Renewable {
   #claim: Claim
   readonly #round: number
   #last: number
+  readonly #renewals: RenewalOrder
   #releasing = false
   /** Servers that voted anew after they had seen greater ballots: another client may have held the lock in between. */
   readonly #minority = new Set<Node>()
@@ -28,6 +30,7 @@ export class Hold implements Grant, Renewable {
     this.#round = round
     this.token = token
     this.#last = token
+    this.#renewals = new RenewalOrder(claim.ttl)
     this.validUntil = validUntil
   }
 
@@ -50,7 +53,7 @@ export class Hold implements Grant, Renewable {
    */
   async renew(ttl: number): Promise<number | undefined> {
     this.#driver.ensureAllowed(ttl)
-    return this.#driver.renewals.renew(this, ttl)
+    return this.#driver.renewals.renew(this, { ttl, exact: this.#renewals.sent(ttl) !== undefined })
   }
 
   async release(): Promise<ReleaseResult> {
@@ -106,22 +109,21 @@ export class Hold implements Grant, Renewable {
     return !this.#minority.has(node)
   }
 
-  async prove(node: Node, ttl: number): Promise<string> {
+  async prove(node: Node, term: Term): Promise<string> {
     const { group, settings, env } = this.#driver
     const keys = [this.key, group.markerKey]
     const boot = node.identity?.boot ?? ''
-    const micros = String(Math.round(ttl * 1000))
     const renewed = await node.ask(renew, keys, [
       boot,
       this.#claim.attempt,
-      micros,
+      toArgument(term),
       String(settings.retention),
     ])
     const answer = String(node.accept(renewed)[0])
     if (answer === 'y' && !this.counts(node)) return 'w'
     if (answer !== 'f' || this.#releasing) return answer
     const { retention } = settings
-    const claim = { ...this.#claim, ttl }
+    const claim = { ...this.#claim, ttl: term.ttl }
     const args = voteArgs({
       ...{ claim, round: this.#round, ballot: this.token, rejoin: true },
       ...{ by: env.client, channel: undefined, alive: 0, retention },

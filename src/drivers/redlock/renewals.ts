@@ -25,10 +25,21 @@ export interface Renewable {
   readonly releasing: boolean
   validUntil: number
   /** Renews the vote of one server, or asks for it anew. Resolves with a letter of {@link reasons}. */
-  prove(node: Node, ttl: number): Promise<string>
+  prove(node: Node, term: Term): Promise<string>
   /** Does the vote that this server has renewed count? */
   counts(node: Node): boolean
 }
+
+/** For how long: a late copy of a request that says "at least" shortens nothing. */
+export interface Term {
+  /** In ms. */
+  readonly ttl: number
+  /** It may end the hold sooner than an earlier request. */
+  readonly exact: boolean
+}
+
+/** As the scripts take it. */
+export const toArgument = ({ ttl, exact }: Term): string => `${exact ? '=' : ''}${Math.round(ttl * 1000)}`
 
 interface Item {
   readonly hold: Renewable
@@ -44,39 +55,40 @@ const maxBatch = 200
 
 export class Renewals {
   readonly #driver: Redlock
-  /** What is to leave at the end of this tick, by ttl. */
-  #waiting = new Map<number, Item[]>()
+  /** What is to leave at the end of this tick, by term. */
+  #waiting = new Map<string, { readonly term: Term; readonly items: Item[] }>()
 
   constructor(driver: Redlock) {
     this.#driver = driver
   }
 
   /** Resolves with the new deadline; undefined: a majority has voted for another attempt. Rejects when the outcome is unknown. */
-  renew(hold: Renewable, ttl: number): Promise<number | undefined> {
+  renew(hold: Renewable, term: Term): Promise<number | undefined> {
     return new Promise((resolve, reject) => {
       if (this.#waiting.size === 0) process.nextTick(() => this.#flush())
-      const items = this.#waiting.get(ttl) ?? []
-      this.#waiting.set(ttl, items)
+      const key = toArgument(term)
+      const batch = this.#waiting.get(key) ?? { term, items: [] as Item[] }
+      this.#waiting.set(key, batch)
       const { nodes } = this.#driver.group
       const reply = nodes.map(() => undefined)
-      items.push({ hold, reply, open: nodes.length, settled: false, resolve, reject })
+      batch.items.push({ hold, reply, open: nodes.length, settled: false, resolve, reject })
     })
   }
 
   #flush(): void {
     const waiting = this.#waiting
     this.#waiting = new Map()
-    for (const [ttl, items] of waiting) {
+    for (const { term, items } of waiting.values()) {
       for (let i = 0; i < items.length; i += maxBatch) {
         const batch = items.slice(i, i + maxBatch)
-        this.#send(batch, ttl).catch((error) => {
+        this.#send(batch, term).catch((error) => {
           for (const { reject } of batch) reject(error)
         })
       }
     }
   }
 
-  async #send(batch: readonly Item[], ttl: number): Promise<void> {
+  async #send(batch: readonly Item[], term: Term): Promise<void> {
     const { group, env } = this.#driver
     await group.ready()
     const { clock } = env
@@ -91,7 +103,7 @@ export class Renewals {
     const late = () => {
       for (const item of batch) if (!item.settled) this.#conclude(item, settle)
     }
-    const stop = clock.at(sent + this.#driver.timeout(ttl), () => clock.soon(late))
+    const stop = clock.at(sent + this.#driver.timeout(term.ttl), () => clock.soon(late))
     for (const [place, node] of group.nodes.entries()) {
       const say = (item: Item, answer: string | Error) => {
         if (item.settled) return
@@ -99,11 +111,11 @@ export class Renewals {
         item.open--
         if (count(item.reply, (letter) => letter === 'y') >= group.majority) {
           settle(item)
-          item.hold.validUntil = deadline(sent, ttl)
+          item.hold.validUntil = deadline(sent, term.ttl)
           item.resolve(item.hold.validUntil)
         } else if (item.open === 0) this.#conclude(item, settle)
       }
-      void this.#askNode(node, batch, ttl, say)
+      void this.#askNode(node, batch, term, say)
     }
   }
 
@@ -111,16 +123,16 @@ export class Renewals {
   async #askNode(
     node: Node,
     batch: readonly Item[],
-    ttl: number,
+    term: Term,
     say: (item: Item, answer: string | Error) => void,
   ): Promise<void> {
     const alone = (item: Item) =>
-      void item.hold.prove(node, ttl).then(
+      void item.hold.prove(node, term).then(
         (letter) => say(item, letter),
         (error) => say(item, toError(error)),
       )
     const keys = [this.#driver.group.markerKey, ...batch.map(({ hold }) => hold.key)]
-    const args = [String(Math.round(ttl * 1000)), ...batch.map(({ hold }) => hold.attempt)]
+    const args = [toArgument(term), ...batch.map(({ hold }) => hold.attempt)]
     try {
       const [, letters] = node.accept(await node.ask(renewMany, keys, [node.identity?.boot ?? '', ...args]))
       for (const [i, item] of batch.entries()) {

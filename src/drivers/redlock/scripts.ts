@@ -37,7 +37,8 @@ if over(round) then return { 'o', num(b), num(now) } end
 local mine = votes[id]
 if mine then
   -- If rounds arrive out of order, report the newest: releasing an older one must not end it.
-  mine.due, mine.round = now + ttl, num(math.max(mine.round, ARGV[3]))
+  -- A copy may come late: it shortens nothing.
+  mine.due, mine.round = math.max(mine.due, now + ttl), num(math.max(mine.round, ARGV[3]))
   put(id, mine)
   return { 'y', num(b), num(now), num(mine.ballot) }
 end
@@ -88,14 +89,15 @@ return { answer, num(b), num(now), num(ballot) }`,
 )
 
 /**
- * KEYS: the lock, the marker. ARGV: 1 boot id · 2 attempt · 3 ttl µs · 4 ms a free lock is remembered.
- * Result: `y` renewed · `f` the vote is free, or with readers · `n` another attempt has it · `b` another marker; then ballot and time.
+ * KEYS: the lock, the marker. ARGV: 1 boot id · 2 attempt · 3 `<ttl µs>` for that long at least, `=<ttl µs>` for that long exactly · 4 ms a free
+ * lock is remembered. Result: `y` renewed · `f` the vote is free, or with readers · `n` another attempt has it · `b` another marker; then ballot and time.
  */
 export const renew: Script = script(
   'renew',
   `local mine = votes[ARGV[2]]
 if mine then
-  mine.due = now + tonumber(ARGV[3])
+  local exactly, ttl = string.match(ARGV[3], '^(=?)(%d+)$')
+  mine.due = math.max(exactly == '' and mine.due or 0, now + ttl)
   put(ARGV[2], mine)
   return { 'y', num(b), num(now) }
 end

@@ -1,0 +1,72 @@
+// Requests that a client sent twice, and whose second copy arrives after a later request was answered.
+import { after, type TestContext, test } from 'node:test'
+import { createLocks, type Locks } from 'holdfast'
+import { redlock } from 'holdfast/redlock'
+import { Redis } from 'ioredis'
+import { leakCheck } from '../../support/leaks.js'
+import { startMany } from '../../support/servers/redis.js'
+import { lasts, type Recorded } from '../support/late-copies.js'
+
+const { servers, stop } = await startMany(3)
+const raw = servers.map(({ port }) => new Redis(port, '127.0.0.1'))
+after(async () => {
+  for (const one of raw) one.disconnect()
+  await stop()
+})
+
+interface Command {
+  readonly name: string
+  readonly args: readonly (string | Buffer)[]
+}
+
+/** Other connections send what the clients have sent to each server. */
+function record(t: TestContext): Recorded {
+  const sent: (Command & { readonly to: number })[] = []
+  const clients = servers.map(({ port }, to) => {
+    const client = new Redis(port, '127.0.0.1')
+    const send = client.sendCommand.bind(client)
+    client.sendCommand = (command, stream) => {
+      const { name, args } = command as unknown as Command
+      if (name === 'evalsha' || name === 'eval') sent.push({ name, args: [...args], to })
+      return send(command, stream)
+    }
+    return client
+  })
+  const locks = createLocks(redlock({ clients })) as unknown as Locks
+  t.after(async () => {
+    await locks.close()
+    for (const client of clients) client.disconnect()
+  })
+  const take = () => {
+    const copies = sent.splice(0)
+    return async () => {
+      for (const { name, args, to } of copies) await raw[to]?.call(name, ...args).catch(() => undefined)
+    }
+  }
+  return { locks, take }
+}
+
+/** Much longer than these tests: no lease ends meanwhile. */
+const short = 20_000
+const long = 25_000
+
+const kinds = { 'an exclusive lock': 'write', 'a reader': 'read' } as const
+
+for (const [kind, side] of Object.entries(kinds)) {
+  test(`redlock: a late copy of the acquire or of a renewal of ${kind} does not shorten an extended hold`, async (t) => {
+    const { locks, take } = record(t)
+    const lease = await locks.readWrite(kind)[side].acquire({ ttl: short, autoRenew: false })
+    const acquired = take()
+    await lease.extend(short)
+    const renewed = take()
+    await lease.extend(long)
+    await acquired()
+    await renewed()
+    await lasts(locks, lease, long, long - short)
+    await lease.extend(short)
+    await lasts(locks, lease, short, long - short)
+    await lease.release()
+  })
+}
+
+after(leakCheck)
