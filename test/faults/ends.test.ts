@@ -8,6 +8,7 @@ import { after, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { ChildClient } from 'holdfast/conformance'
 import { grpcVersions } from '../drivers/etcd/support/grpc-versions.js'
+import { meet } from '../drivers/redlock/support/scene.js'
 import type { EndsTask, Step } from '../drivers/support/ends-child.js'
 import { leakCheck } from '../support/leaks.js'
 import { startConsul } from '../support/servers/consul.js'
@@ -65,7 +66,9 @@ const stores: Readonly<Record<string, Store>> = {
   redlock: {
     start: async () => {
       const { servers, stop } = await startMany(3)
-      return { ports: servers.map(({ port }) => port), stop }
+      const ports = servers.map(({ port }) => port)
+      await meet({ servers, ports, prefix: 'hf:' })
+      return { ports, stop }
     },
     takers: (ports) => ({ ioredis: childClient('redlock', 'make', 'ioredis', ports) }),
   },

@@ -30,6 +30,7 @@ async function group(n: number): Promise<Scene> {
 
 test('with a majority gone the error says what each server answered', async (t) => {
   const here = await group(3)
+  await meet(here)
   const locks = locksOf(t, here, { commandTimeout: 100 })
   await (await locks.mutex('m').acquire()).release()
   for (const server of here.servers.slice(0, 2)) await server.kill9()
