@@ -1,7 +1,7 @@
 import '../background.js'
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -10,30 +10,44 @@ import { freePort } from './ports.js'
 
 const file = (port: number) => join(tmpdir(), `holdfast-ports-${userInfo().uid}`, `${port}`)
 
+interface Drawn {
+  readonly port: number
+  /** What it drew last, and so got the port. */
+  readonly by: number
+}
+
 /** The port that another process is handed, if it draws `first` before it draws at random. */
-function otherPort(first: number): number {
+function inOtherProcess(first: number): Drawn {
   const module = new URL('./ports.js', import.meta.url)
   const script = `
     const random = Math.random
-    let drawn = false
-    Math.random = () => drawn ? random() : (drawn = true, ${first})
+    let by
+    Math.random = () => (by = by === undefined ? ${first} : random())
     const { freePort } = await import(${JSON.stringify(module)})
-    console.log(await freePort())`
+    const port = await freePort()
+    console.log(JSON.stringify({ port, by }))`
   const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', script])
   assert.equal(`${stderr}`, '')
-  return Number(stdout)
+  return JSON.parse(`${stdout}`)
 }
 
 test('a port that one process has is handed to no other, although nobody listens on it', async (t) => {
-  const drawn = Math.random()
-  const fixed = t.mock.method(Math, 'random', () => drawn)
+  const { random } = Math
+  let drawn = 0
+  const watched = t.mock.method(Math, 'random', () => {
+    drawn = random()
+    return drawn
+  })
   const mine = await freePort()
-  fixed.mock.restore()
-  assert.ok(existsSync(file(mine)))
-  const other = otherPort(drawn)
-  assert.ok(Number.isSafeInteger(other))
-  assert.notEqual(other, mine)
-  assert.ok(!existsSync(file(other)), 'its process has ended')
+  watched.mock.restore()
+  assert.equal(readFileSync(file(mine), 'utf8'), `${process.pid}`)
+  assert.notEqual(inOtherProcess(drawn).port, mine)
+})
+
+test('a port of a process that has ended is handed out again', () => {
+  const { port, by } = inOtherProcess(Math.random())
+  assert.ok(existsSync(file(port)), 'its process has left the file')
+  assert.equal(inOtherProcess(by).port, port)
 })
 
 after(leakCheck)

@@ -1,5 +1,5 @@
 // Free ports for servers.
-import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
@@ -8,10 +8,8 @@ import { join } from 'node:path'
 const lowest = 10_081
 const handedOut = new Set<number>()
 
-/** One empty file for each port that a process of this user may still use, so that no two processes hand out the same one. */
+/** A file for each port, with the id of the process that has it, so that no two processes are handed the same one. */
 const reservations = join(tmpdir(), `holdfast-ports-${userInfo().uid}`)
-/** A process that was killed leaves its files; no test runs for this long, in ms. */
-const abandoned = 24 * 3_600_000
 
 /**
  * A port on 127.0.0.1 that nobody listens on and that no other test process has been handed: one whose server is down for a moment, or whose
@@ -34,23 +32,41 @@ export async function freePort(): Promise<number> {
 
 /** @returns false if another process has it */
 function reserve(port: number): boolean {
-  if (handedOut.size === 0) {
-    mkdirSync(reservations, { recursive: true, mode: 0o700 })
-    process.once('exit', () => {
-      for (const one of handedOut) rmSync(join(reservations, `${one}`), { force: true })
-    })
-  }
+  mkdirSync(reservations, { recursive: true, mode: 0o700 })
   const file = join(reservations, `${port}`)
+  // Only one process at a time looks at a port: two that find the same dead owner must not both take its place.
+  const turn = `${file}.turn`
+  if (!create(turn, '')) return false
   try {
-    if (Date.now() - (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()) > abandoned)
-      rmSync(file, { force: true })
-    writeFileSync(file, '', { flag: 'wx' })
+    if (!create(file, `${process.pid}`)) {
+      if (isAlive(readFileSync(file, 'utf8'))) return false
+      writeFileSync(file, `${process.pid}`)
+    }
+  } finally {
+    rmSync(turn)
+  }
+  handedOut.add(port)
+  return true
+}
+
+function create(file: string, text: string): boolean {
+  try {
+    writeFileSync(file, text, { flag: 'wx' })
+    return true
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
     throw error
   }
-  handedOut.add(port)
-  return true
+}
+
+/** A process that was killed leaves its files behind. */
+function isAlive(pid: string): boolean {
+  try {
+    process.kill(Number(pid), 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH'
+  }
 }
 
 function firstEphemeral(): number {
