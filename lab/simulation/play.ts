@@ -127,8 +127,8 @@ function isStoreError(error: unknown): error is Error {
 }
 
 /**
- * For how long whoever comes must be able to wait for an answer, in ms by its own clock. The network at its slowest takes longer
- * than a single attempt for a short ttl can wait.
+ * For how long a visit waits for an answer before it may end without one, in ms by its own clock. A single attempt with a short ttl
+ * ends before the slowest network answers.
  */
 function patience({ wait, ttl }: Visit): number {
   if (wait < 0) return Number.POSITIVE_INFINITY

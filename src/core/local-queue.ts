@@ -448,7 +448,7 @@ export class LocalQueue {
     return new Watchdog(this.engine, claim, grant, { ttl: claim.ttl, lockDelay: 0, autoRenew: false })
   }
 
-  /** @param former whose release listeners learn of first */
+  /** @param former its release is reported before the grant */
   #deliver(
     request: QueueEntry,
     watchdog: Watchdog,

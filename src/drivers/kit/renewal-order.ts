@@ -17,8 +17,8 @@ export function nextOrder(): number {
 }
 
 /**
- * Decides for the renewals of one hold. From the first that is for less time than an earlier request on, each has a number: a late copy of a
- * longer request, too, is undone by the next renewal.
+ * Decides which renewals of one hold have a number: the first that asks for less time than an earlier request, and all after it. So the next
+ * renewal also undoes a late copy of a longer request.
  */
 export class RenewalOrder {
   /** The longest ttl that was asked for, in ms. */

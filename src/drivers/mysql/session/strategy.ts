@@ -13,7 +13,7 @@ export interface SessionStrategy extends Strategy {
   /** The session in which this attempt holds. */
   findSession(attempt: string): Session | undefined
   forget(attempt: string): void
-  /** Gives back a GET_LOCK of this process that no claim here has any more. */
+  /** Releases the GET_LOCK of a name on the connection of this process, unless one of its claims owns it. */
   giveBack(name: string): Promise<void>
 }
 
