@@ -28,7 +28,7 @@ export interface EtcdOptions {
   /** How long one endpoint may take to answer, in ms. Default 2_000. After temporary trouble the request is retried while the wait lasts. */
   readonly requestTimeout?: number
   /**
-   * The package `@grpc/grpc-js`, 1.8.22 or newer: the driver then speaks gRPC, which takes less of the server's time and two connections for
+   * The package `@grpc/grpc-js`, 1.9.15 or newer: the driver then speaks gRPC, which takes less of the server's time and two connections for
    * any number of locks. Default: the JSON gateway, which needs no package.
    * @example
    * ```ts

@@ -1,4 +1,4 @@
-/** The used part of the package `@grpc/grpc-js`, 1.8.22 or newer, by its shape: holdfast does not depend on it. */
+/** The used part of the package `@grpc/grpc-js`, 1.9.15 or newer, by its shape: holdfast does not depend on it. */
 import type { SecureContext } from 'node:tls'
 import { describe } from '../../../core/name.js'
 
@@ -57,6 +57,6 @@ export function checkModule(given: unknown): void {
     typeof credentials?.createFromSecureContext === 'function'
   if (!works)
     throw new TypeError(
-      `etcd: grpc takes the package itself, 1.8.22 or newer: import * as grpc from '@grpc/grpc-js'; got ${describe(given)}`,
+      `etcd: grpc takes the package itself, 1.9.15 or newer: import * as grpc from '@grpc/grpc-js'; got ${describe(given)}`,
     )
 }

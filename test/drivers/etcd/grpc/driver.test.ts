@@ -216,7 +216,7 @@ for (const given of [null, 'grpc', {}, { Client: 1 }, { ...grpc, credentials: {}
     const options = { endpoints: 'h', grpc: given } as unknown as EtcdOptions
     assert.throws(
       () => etcd(options),
-      /grpc takes the package itself, 1\.8\.22 or newer: import \* as grpc from '@grpc\/grpc-js'/,
+      /grpc takes the package itself, 1\.9\.15 or newer: import \* as grpc from '@grpc\/grpc-js'/,
     )
   })
 }

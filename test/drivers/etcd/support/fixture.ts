@@ -1,6 +1,6 @@
 // The fixture of the conformance suite, on one server or a cluster.
 import * as grpc from '@grpc/grpc-js'
-import * as oldGrpc from 'grpc-js-1.8'
+import * as oldGrpc from 'grpc-js-1.9'
 import { type EtcdOptions, etcd } from '../../../../src/drivers/etcd/index.js'
 import { lockKeys } from '../../../../src/drivers/etcd/keys.js'
 import { type EtcdVersion, startEtcdCluster } from '../../../support/servers/etcd.js'

@@ -8,7 +8,7 @@ export interface GrpcVersion {
 
 /** Oldest to newest. */
 export const grpcVersions: readonly GrpcVersion[] = [
-  { version: '1.8.22', load: () => import('grpc-js-1.8') },
+  { version: '1.9.15', load: () => import('grpc-js-1.9') },
   { version: '1.12.6', load: () => import('grpc-js-1.12') },
   { version: '1.14.7', load: () => import('@grpc/grpc-js') },
 ]
