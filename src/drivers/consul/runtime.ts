@@ -103,9 +103,12 @@ function createHeartbeat(client: Client): SendHeartbeat {
     // With no entries to check, a read must still ask a majority.
     const reply = await client.renewAndRead(id, portions.length > 0 ? portions : [reads(['-'])], timeout)
     if (reply === undefined) return 'ended'
+    // One pass over the replies: with thousands of entries, a look into every reply for every key would stop the event loop.
+    const found = new Map<string, KeyValue>()
+    for (const one of reply) for (const [key, kv] of one.found) found.set(key, kv)
     const gone = new Set<string>()
     for (const key of keys) {
-      const kv = reply.map(({ found }) => found.get(plainKey(key))).find((one) => one !== undefined)
+      const kv = found.get(plainKey(key))
       if (kv === undefined || !isAsSeen(kv, key)) gone.add(key)
     }
     return { gone }

@@ -31,6 +31,17 @@ export type SendHeartbeat = (
   timeout: number,
 ) => Promise<HeartbeatReply>
 
+interface Heartbeat {
+  readonly sent: number
+  failed: boolean
+  callers: number
+  /** For the next caller. */
+  done: Promise<void>
+}
+
+/** A hundred renewed leases take some milliseconds. */
+const callersPerTurn = 100
+
 export class Session {
   readonly id: string
   /** As granted, in ms. */
@@ -42,7 +53,7 @@ export class Session {
   readonly #clock: Clock
   readonly #send: SendHeartbeat
   readonly #entries = new Set<SessionEntry>()
-  #last: { readonly sent: number; readonly done: Promise<void>; failed: boolean } | undefined
+  #last: Heartbeat | undefined
   #disarm: (() => void) | undefined
   #sendingHeartbeat = false
 
@@ -72,7 +83,8 @@ export class Session {
 
   drop(entry: SessionEntry): void {
     this.#entries.delete(entry)
-    if (!this.#needsHeartbeats()) this.#disarmTimer()
+    // Not for a hold: with thousands of them each release would look at all the others.
+    if (entry.waits && !this.#needsHeartbeats()) this.#disarmTimer()
   }
 
   /** Proves the session and every entry again. Rejects when the store gives no clear answer. */
@@ -80,12 +92,20 @@ export class Session {
     const now = this.#clock.now()
     // One heartbeat renews many leases: what has just been proven for one has been proven for all.
     const last = this.#last
-    if (last !== undefined && !last.failed && now - last.sent < this.ttl / 24) return last.done
-    const heartbeat = { sent: now, failed: false, done: this.#sendHeartbeat(now, Math.max(50, timeout)) }
-    heartbeat.done.catch(() => {
+    if (last !== undefined && !last.failed && now - last.sent < this.ttl / 24) return this.#join(last)
+    const done = this.#sendHeartbeat(now, Math.max(50, timeout))
+    const heartbeat = { sent: now, failed: false, callers: 1, done }
+    done.catch(() => {
       heartbeat.failed = true
     })
     this.#last = heartbeat
+    return done
+  }
+
+  /** Its answer concerns thousands of leases at once: the event loop turns after every so many of them. */
+  #join(heartbeat: Heartbeat): Promise<void> {
+    if (heartbeat.callers++ % callersPerTurn === 0)
+      heartbeat.done = heartbeat.done.finally(() => new Promise<void>((next) => this.#clock.soon(next)))
     return heartbeat.done
   }
 
