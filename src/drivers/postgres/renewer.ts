@@ -1,5 +1,5 @@
 /**
- * Batches renewals: up to 200 requested in one tick are one statement, so a process sends one heartbeat, not one per lock.
+ * Batches renewals: up to 300 requested in one tick are one statement, so a process sends one heartbeat, not one per lock.
  * A renewal whose row somebody else has locked is retried alone, so that it holds up no others: the server waits a tenth of a second for
  * such a row, and is asked three times.
  */
@@ -39,7 +39,7 @@ interface PendingRenewal {
   readonly reject: (error: unknown) => void
 }
 
-const maxBatch = 200
+const maxBatch = 300
 const triesAlone = 3
 
 export function createRenewer(connections: Connections, calls: Calls, clock: Clock): Renewer {
