@@ -4,6 +4,7 @@ import { startCluster } from '../../test/support/servers/redis-cluster.js'
 import { describeAnswers } from './describe-store.js'
 import { openLinks } from './links.js'
 import { linkNames, listCuts } from './partitions.js'
+import { clusterAnswers } from './redis-answers.js'
 import { natMap, openRedis, type RedisPlace } from './redis-client.js'
 import { forgedMessages } from './redis-forger.js'
 import { harmlessFaults, labServer, subjectNames } from './redis-servers.js'
@@ -79,6 +80,7 @@ export function clusterLab({ about, options, lasts, woken = () => [] }: ClusterL
           forgedMessages(setup.nodes),
         ],
         settles: 6 * ttl + 8_000,
+        answers: clusterAnswers(setup.nodes),
         check: { falseBusy: false },
         describe: async () => {
           const told = [

@@ -103,7 +103,7 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
     if (!done.stopped) await pause(quietPeriod)
     const watch = watchStore(journal, store.answers)
     await workerPool.asked(acquisitions)
-    const within = () => store.settles + closeTimeout + watch.missing()
+    const within = () => store.settles + closeTimeout + Math.min(watch.missing(), storeTimeout)
     complaints.push(...(await workerPool.finish(within, () => describeStore(store, ttl, folder))))
     complaints.push(...(await inspectFinally(store, journal, ttl)))
     await watch.end()
@@ -141,6 +141,8 @@ function wanted(faults: readonly Fault[], only: readonly string[] | undefined): 
 const quietPeriod = 1_500
 /** Time a worker may need to finish, beyond the bound of the store, in ms: the machine may be busy. */
 const closeTimeout = 20_000
+/** How much more it gets while the store answers nobody, in ms. A store that never answers again ends the run with a complaint. */
+const storeTimeout = 120_000
 
 function keep(folder: string, to: string | undefined): void {
   const isEvents = (path: string) => path === folder || /\.(jsonl|txt)$/.test(path)

@@ -5,6 +5,7 @@ import { startSentinel } from '../../test/support/servers/redis-sentinel.js'
 import { describeAnswers } from './describe-store.js'
 import { type Links, openLinks } from './links.js'
 import { linkNames, listCuts } from './partitions.js'
+import { serverAnswers } from './redis-answers.js'
 import { natMap, openRedis, type RedisPlace } from './redis-client.js'
 import { forgedMessages } from './redis-forger.js'
 import { harmlessFaults, labServer, subjectNames } from './redis-servers.js'
@@ -91,6 +92,7 @@ export function sentinelLab({
           forgedMessages(setup.nodes),
         ],
         settles: 6 * ttl + 8_000,
+        answers: serverAnswers(setup.nodes),
         check: { falseBusy: false },
         describe: async () => {
           const told = [

@@ -3,6 +3,7 @@
 import { startCluster } from '../../../test/support/servers/redis-cluster.js'
 import { until } from '../../../test/support/until.js'
 import { openLinks } from '../links.js'
+import { clusterAnswers } from '../redis-answers.js'
 import { natMap, openRedis, type RedisPlace } from '../redis-client.js'
 import { forgedMessages } from '../redis-forger.js'
 import { clocksBack, harmlessFaults, labServer, restart } from '../redis-servers.js'
@@ -81,6 +82,7 @@ export const lab: LabDriver = made({
         forgedMessages(setup.nodes),
       ],
       settles: 6 * ttl + 6_000,
+      answers: clusterAnswers(setup.nodes),
       check: { falseBusy: { lag: 3 * ttl + 2_000 } },
       versions: { redis: 'three masters' },
       close: async () => {

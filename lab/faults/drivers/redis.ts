@@ -2,6 +2,7 @@
 
 import { startRedis } from '../../../test/support/servers/redis.js'
 import { openLinks } from '../links.js'
+import { serverAnswers } from '../redis-answers.js'
 import { openRedis, type RedisPlace } from '../redis-client.js'
 import { forgedMessages } from '../redis-forger.js'
 import { clockJump, flush, harmlessFaults, labServer, powerCut, restart } from '../redis-servers.js'
@@ -73,6 +74,7 @@ export const lab: LabDriver = made({
         forgedMessages([server]),
       ],
       settles: 4 * ttl + 4_000,
+      answers: serverAnswers([server]),
       // Tries are refused while a server that may have forgotten locks lets everything expire.
       check: { falseBusy: { lag: quarantine + 2_000 } },
       versions: { [server.flavour]: await readVersion(server) },

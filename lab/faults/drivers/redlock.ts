@@ -4,6 +4,7 @@ import { redlock } from 'holdfast/redlock'
 import { Redis } from 'ioredis'
 import { startMany, startRedis } from '../../../test/support/servers/redis.js'
 import { openLinks } from '../links.js'
+import { majorityAnswers } from '../redis-answers.js'
 import { forgedMessages } from '../redis-forger.js'
 import { promoteStale } from '../redis-promotion.js'
 import { clockJump, flush, harmlessFaults, labServer, restart } from '../redis-servers.js'
@@ -40,6 +41,7 @@ export const lab: LabDriver = made({
         forgedMessages(group.servers),
       ],
       settles: 6 * ttl + 4_000,
+      answers: majorityAnswers(group.servers),
       check: { falseBusy: false },
       versions: { redis: 'five servers' },
       close: async () => {
