@@ -1,7 +1,9 @@
 // A store that accepts connections and does not answer: the run ends when it is told to, wherever it is in its wait.
 // Second tier because a store that does not answer has to be waited for.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { after, test } from 'node:test'
 import { createLocks } from 'holdfast'
 import { target } from '../../src/cli/connect.js'
@@ -70,5 +72,45 @@ test('HUP while a single attempt is not answered', async () => {
   await Promise.all(runs.map(({ ms, run }) => interrupted(run, ms, /^$/)))
   server.resume()
 })
+
+/** A store that accepts connections, and says nothing on them. */
+const connecting: Readonly<Record<string, (port: number) => string>> = {
+  redis: (port) => `redis://127.0.0.1:${port}`,
+  'redis+sentinel': (port) => `redis+sentinel://127.0.0.1:${port}/main`,
+  'redis+cluster': (port) => `redis+cluster://127.0.0.1:${port}`,
+  redlock: (port) => `redlock://127.0.0.1:${port},127.0.0.2:${port},127.0.0.3:${port}`,
+  postgres: (port) => `postgres://app:pw@127.0.0.1:${port}/app`,
+  mysql: (port) => `mysql://app:pw@127.0.0.1:${port}/app`,
+  etcd: (port) => `etcd://127.0.0.1:${port}`,
+  consul: (port) => `consul://127.0.0.1:${port}`,
+  zookeeper: (port) => `zookeeper://127.0.0.1:${port}`,
+}
+
+for (const [name, toUrl] of Object.entries(connecting))
+  test(`HUP while the connection to ${name} is not answered`, async (t) => {
+    const sockets: Socket[] = []
+    const silent = createServer((socket) => void sockets.push(socket.on('error', () => undefined)))
+    silent.listen(0, '0.0.0.0')
+    await once(silent, 'listening')
+    t.after(async () => {
+      const closed = once(silent.close(), 'close')
+      for (const socket of sockets) socket.destroy()
+      await closed
+    })
+    const run = b.start(
+      'run',
+      'x',
+      '--on',
+      toUrl((silent.address() as AddressInfo).port),
+      '--',
+      'echo',
+      'ran',
+    )
+    await until(() => sockets.length > 0, { within: 60_000, what: 'the run to connect' })
+    kill(run.pid, 'SIGHUP')
+    const { code, stdout, stderr } = await run.ended
+    assert.deepEqual([code, stdout], [129, ''], stderr)
+    assert.doesNotMatch(stderr, /killed/)
+  })
 
 after(leakCheck)

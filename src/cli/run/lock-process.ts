@@ -50,6 +50,8 @@ async function main(): Promise<void> {
     supervisor.send({ type: 'failed', failure: toFailure(error) })
     endSoon()
   }
+  // Cancelled while nothing was on its way to the store: then all this is over before the immediate.
+  if (supervisor.cancelled.aborted) endBeforeGrant(supervisor)
   if (process.connected) process.disconnect()
 }
 
