@@ -29,13 +29,25 @@ export interface Pair {
   readonly checked: readonly Reply<TxnReply>[]
 }
 
+interface Login {
+  readonly at: number
+  readonly token: Promise<string>
+}
+
+/**
+ * In request timeouts: how long a login may take. etcd spends a tenth of a second of processor time on each password (bcrypt), so of
+ * many clients that log in at once the last waits long; a login that is given up and sent again is computed twice.
+ */
+const loginTimeouts = 5
+
 export class Client {
   readonly time: ServerTime
   readonly #settings: Settings
   readonly #members: readonly Member[]
   readonly #clock: Clock
   #current = 0
-  #login: Promise<string> | undefined
+  #login: Login | undefined
+  #loggedIn = false
   readonly #follows = new Set<() => void>()
   #closed = false
 
@@ -129,16 +141,21 @@ export class Client {
     for (const member of this.#members) member.close()
   }
 
-  async #call<T>(
-    method: Method,
-    ask: object,
-    timeout: number = this.#settings.requestTimeout,
-  ): Promise<Reply<T>> {
+  async #call<T>(method: Method, ask: object, within?: number): Promise<Reply<T>> {
+    const timeout = within ?? this.#settings.requestTimeout
     let repeated = false
     for (let tries = 1; ; tries++) {
       const at = this.#current
+      // While there is another endpoint to try, one that is silent is left in time.
+      const patient = within === undefined && tries === this.#members.length
       try {
-        const answer = await this.#ask<T>(at, method, ask, timeout)
+        const answer = await this.#ask<T>(
+          at,
+          method,
+          ask,
+          timeout,
+          patient ? loginTimeouts * timeout : timeout,
+        )
         return { ...answer, repeated: repeated || answer.repeated }
       } catch (error) {
         this.#leave(at, error)
@@ -149,9 +166,15 @@ export class Client {
     }
   }
 
-  async #ask<T>(at: number, method: Method, ask: object, timeout: number): Promise<Reply<T>> {
+  async #ask<T>(
+    at: number,
+    method: Method,
+    ask: object,
+    timeout: number,
+    loginTimeout = timeout,
+  ): Promise<Reply<T>> {
     for (let again = false; ; again = true) {
-      const login = await this.#token(at, timeout)
+      const login = await this.#token(at, loginTimeout)
       try {
         return await this.#member(at).send<T>(method, ask, timeout, login)
       } catch (error) {
@@ -175,18 +198,45 @@ export class Client {
     if (at === this.#current) this.#current = (at + 1) % this.#members.length
   }
 
+  /** Those who ask meanwhile share a login; whoever gives up leaves it to the next. At another endpoint a new one begins. */
   async #token(at: number, timeout: number): Promise<string | undefined> {
-    if (this.#settings.login === undefined) return undefined
-    this.#login ??= this.#logIn(at, this.#settings.login, timeout).catch((error) => {
-      this.#login = undefined
-      throw error
-    })
-    return this.#login
+    const { login: ask } = this.#settings
+    if (ask === undefined) return undefined
+    const begun = this.#login
+    if (begun !== undefined && this.#loggedIn) return begun.token
+    const { token } = begun?.at === at ? begun : this.#logIn(at, ask)
+    return this.#within(at, token, timeout)
   }
 
-  async #logIn(at: number, login: object, timeout: number): Promise<string> {
-    const { is } = await this.#member(at).send<{ token?: string }>('authenticate', login, timeout, undefined)
-    return String(is.token)
+  #logIn(at: number, ask: object): Login {
+    const timeout = loginTimeouts * this.#settings.requestTimeout
+    const sent = this.#member(at).send<{ token?: string }>('authenticate', ask, timeout, undefined)
+    const login: Login = { at, token: sent.then(({ is }) => String(is.token)) }
+    this.#loggedIn = false
+    this.#login = login
+    const isLatest = () => this.#login === login
+    login.token.then(
+      () => {
+        if (isLatest()) this.#loggedIn = true
+      },
+      () => {
+        if (isLatest()) this.#login = undefined
+      },
+    )
+    return login
+  }
+
+  /** Nothing but the login was sent. */
+  #within(at: number, token: Promise<string>, timeout: number): Promise<string> {
+    const host = this.#settings.endpoints[at]?.host
+    return new Promise((resolve, reject) => {
+      const late = () =>
+        reject(
+          new NoResponseError(`${host} gave no answer to the login within ${Math.round(timeout)} ms`, false),
+        )
+      const stop = this.#clock.at(this.#clock.now() + timeout, late)
+      token.finally(stop).then(resolve, reject)
+    })
   }
 
   #member(at: number): Member {

@@ -25,7 +25,10 @@ export interface EtcdOptions {
    * its own lease, so that an operator can revoke a single lock; this costs two more requests per lock.
    */
   readonly lease?: 'process' | 'lock'
-  /** How long one endpoint may take to answer, in ms. Default 2_000. After temporary trouble the request is retried while the wait lasts. */
+  /**
+   * How long one endpoint may take to answer, in ms; a login at the last endpoint left has five times as long. Default 2_000. After temporary
+   * trouble the request is retried while the wait lasts.
+   */
   readonly requestTimeout?: number
   /**
    * The package `@grpc/grpc-js`, 1.9.15 or newer: the driver then speaks gRPC, which takes less of the server's time and two connections for

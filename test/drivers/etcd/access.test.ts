@@ -8,13 +8,14 @@ import { after, test } from 'node:test'
 import { promisify } from 'node:util'
 import { target } from '../../../src/cli/connect.js'
 import { type EtcdOptions, etcd } from '../../../src/drivers/etcd/index.js'
+import { fakeClock } from '../../support/fake-clock.js'
 import { leakCheck } from '../../support/leaks.js'
 import { type EtcdServer, startEtcd } from '../../support/servers/etcd.js'
 import { checkout } from '../../support/servers/places.js'
 import { until } from '../../support/until.js'
 import { once, waiting } from '../support/asking.js'
 import { claim } from '../support/session-store.js'
-import { driverOf, locksOf, protocols } from './support/scene.js'
+import { cabled, driverOf, locksOf, protocols } from './support/scene.js'
 
 const bad: readonly (readonly [options: unknown, complaint: RegExp])[] = [
   [undefined, /takes options such as { endpoints/],
@@ -231,6 +232,33 @@ for (const [protocol, over] of protocols) {
     await second.release()
   })
 }
+
+for (const [protocol, over] of protocols)
+  test(`${protocol}: a login may take longer than a request, for etcd takes its time to check a password`, async (t) => {
+    await using server = await startEtcd()
+    const user = { name: 'root', password: 'pw' }
+    await server.ask('/v3/auth/user/add', user)
+    await server.ask('/v3/auth/role/add', { name: 'root' })
+    await server.ask('/v3/auth/user/grant', { user: 'root', role: 'root' })
+    await server.ask('/v3/auth/enable', {})
+    const login = { ...over, username: 'root', password: 'pw', requestTimeout: 2_000 }
+    const [slow, frozen] = [fakeClock(), fakeClock()]
+    const one = await cabled(t, server, login, slow)
+    one.cable.down.hold()
+    const grant = one.driver.acquire(claim('slow'), once())
+    await one.cable.down.holding()
+    await slow.advance(9_000)
+    one.cable.down.pass()
+    assert.ok(await grant)
+
+    const several = await cabled(t, server, login, frozen, [server.url])
+    several.cable.down.hold()
+    const elsewhere = several.driver.acquire(claim('frozen'), once())
+    await several.cable.down.holding()
+    // Another endpoint is left to be asked.
+    await frozen.advance(2_000)
+    assert.ok(await elsewhere)
+  })
 
 test('what is no etcd at all is said to be none', async (t) => {
   const { createServer } = await import('node:http')
