@@ -36,7 +36,7 @@ end`
 
 /**
  * Renews many locks: those of which `renew` would change nothing but the deadline of their only vote.
- * KEYS: the marker, then the locks. ARGV: 1 boot id · 2 the ttl as for `renew` · then the attempt of each lock.
+ * KEYS: the marker, then the locks. ARGV: 1 boot id · 2 the ttl and order as for `renew` · then the attempt of each lock.
  * Result: `k`, or `b`: another marker; then a letter for each lock, `y` renewed · `g` ask for it with `renew`; and the time.
  */
 export const renewMany: Script = {
@@ -45,7 +45,7 @@ export const renewMany: Script = {
 local call = redis.call
 local tm = call('TIME')
 local wall = tm[1] * 1000000 + tm[2]
-local exactly, ttl = string.match(ARGV[2], '^(=?)(%d+)$')
+local ttl, order = string.match(ARGV[2], '^(%d+) ?(%d*)$')
 local at = string.format('%d', wall)
 local stored = call('MGET', unpack(KEYS))
 if stored[1] ~= ARGV[1] then return { 'b', '', at } end
@@ -55,7 +55,14 @@ for i = 2, #KEYS do
     string.match(stored[i] or '', '^(%d+) (%d+) 0([^\\n]*)\\nv (%S+) (%a) (%d+) ([^\\n]*)$')
   letters[i - 1] = 'g'
   if id == ARGV[i + 1] and tonumber(lasts) > wall and tonumber(seen) <= wall then
-    local due = string.format('%d', math.max(exactly == '' and tonumber(lasts) or 0, wall + ttl))
+    local least = tonumber(lasts)
+    if order ~= '' then
+      local ballot, since, round, known, by = string.match(rest, '^(%d+) (%d+) (%d+):?(%d*) (.*)$')
+      if known == '' or tonumber(known) < tonumber(order) then
+        least, rest = 0, ballot .. ' ' .. since .. ' ' .. round .. ':' .. order .. ' ' .. by
+      end
+    end
+    local due = string.format('%d', math.max(least, wall + ttl))
     call('SET', KEYS[i], top .. ' ' .. at .. ' 0' .. past .. '\\nv ' .. id .. ' ' .. kind .. ' ' .. due .. ' ' .. rest)
     letters[i - 1] = 'y'
   end

@@ -53,7 +53,7 @@ export class Hold implements Grant, Renewable {
    */
   async renew(ttl: number): Promise<number | undefined> {
     this.#driver.ensureAllowed(ttl)
-    return this.#driver.renewals.renew(this, { ttl, exact: this.#renewals.sent(ttl) !== undefined })
+    return this.#driver.renewals.renew(this, ttl, this.#renewals.sent(ttl) !== undefined)
   }
 
   async release(): Promise<ReleaseResult> {
@@ -123,9 +123,8 @@ export class Hold implements Grant, Renewable {
     if (answer === 'y' && !this.counts(node)) return 'w'
     if (answer !== 'f' || this.#releasing) return answer
     const { retention } = settings
-    const claim = { ...this.#claim, ttl: term.ttl }
     const args = voteArgs({
-      ...{ claim, round: this.#round, ballot: this.token, rejoin: true },
+      ...{ claim: this.#claim, term: toArgument(term), round: this.#round, ballot: this.token, rejoin: true },
       ...{ by: env.client, channel: undefined, alive: 0, retention },
     })
     const voting = { attempt: this.#claim.attempt, round: this.#round }

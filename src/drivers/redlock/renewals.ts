@@ -12,6 +12,7 @@
  */
 import { deadline } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
+import { nextOrder } from '../kit/renewal-order.js'
 import type { Redlock } from './driver.js'
 import { renewMany } from './fast-paths.js'
 import type { Node } from './node.js'
@@ -34,12 +35,13 @@ export interface Renewable {
 export interface Term {
   /** In ms. */
   readonly ttl: number
-  /** It may end the hold sooner than an earlier request. */
-  readonly exact: boolean
+  /** The number of a request that may end the hold sooner than an earlier one. */
+  readonly order: number | undefined
 }
 
 /** As the scripts take it. */
-export const toArgument = ({ ttl, exact }: Term): string => `${exact ? '=' : ''}${Math.round(ttl * 1000)}`
+export const toArgument = ({ ttl, order }: Term): string =>
+  `${Math.round(ttl * 1000)}${order === undefined ? '' : ` ${order}`}`
 
 interface Item {
   readonly hold: Renewable
@@ -55,19 +57,22 @@ const maxBatch = 200
 
 export class Renewals {
   readonly #driver: Redlock
-  /** What is to leave at the end of this tick, by term. */
-  #waiting = new Map<string, { readonly term: Term; readonly items: Item[] }>()
+  /** What is to leave at the end of this tick, by ttl and by whether it has an order. */
+  #waiting = new Map<string, { readonly ttl: number; readonly ordered: boolean; readonly items: Item[] }>()
 
   constructor(driver: Redlock) {
     this.#driver = driver
   }
 
-  /** Resolves with the new deadline; undefined: a majority has voted for another attempt. Rejects when the outcome is unknown. */
-  renew(hold: Renewable, term: Term): Promise<number | undefined> {
+  /**
+   * Resolves with the new deadline; undefined: a majority has voted for another attempt. Rejects when the outcome is unknown.
+   * @param ordered it may end the hold sooner than an earlier request
+   */
+  renew(hold: Renewable, ttl: number, ordered: boolean): Promise<number | undefined> {
     return new Promise((resolve, reject) => {
       if (this.#waiting.size === 0) process.nextTick(() => this.#flush())
-      const key = toArgument(term)
-      const batch = this.#waiting.get(key) ?? { term, items: [] as Item[] }
+      const key = `${ttl} ${ordered}`
+      const batch = this.#waiting.get(key) ?? { ttl, ordered, items: [] as Item[] }
       this.#waiting.set(key, batch)
       const { nodes } = this.#driver.group
       const reply = nodes.map(() => undefined)
@@ -78,7 +83,8 @@ export class Renewals {
   #flush(): void {
     const waiting = this.#waiting
     this.#waiting = new Map()
-    for (const { term, items } of waiting.values()) {
+    for (const { ttl, ordered, items } of waiting.values()) {
+      const term = { ttl, order: ordered ? nextOrder() : undefined }
       for (let i = 0; i < items.length; i += maxBatch) {
         const batch = items.slice(i, i + maxBatch)
         this.#send(batch, term).catch((error) => {

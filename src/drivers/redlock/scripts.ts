@@ -21,7 +21,7 @@ export const latestClock: number = 2 ** 52
  * not behind the forgotten ballots, because a lock is remembered until the clock has passed `b`.
  *
  * KEYS: the lock, the marker of the server. ARGV: 1 boot id by which the client knows the server · 2 attempt · 3 round · 4 `x` or `s` ·
- * 5 ttl µs · 6 ballot · 7 `1`: the attempt holds a majority and wants this vote, too · 8 ms a free lock is remembered · 9 by ·
+ * 5 ttl µs, and with 7 `<ttl µs> <order>` if a renewal had an order · 6 ballot · 7 `1`: the attempt holds a majority and wants this vote, too · 8 ms a free lock is remembered · 9 by ·
  * 10 channel for the wake-up, `-` = does not wait, `-?` = waits, but cannot receive messages · 11 µs without a request after which a
  * waiter counts as gone · 12 note.
  * Result: a letter, the greatest ballot, the time; then the parts that belong to the letter:
@@ -32,7 +32,8 @@ export const latestClock: number = 2 ** 52
  */
 export const vote: Script = script(
   'vote',
-  `local id, round, kind, ttl, ballot = ARGV[2], ARGV[2] .. ':' .. ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+  `local id, round, kind, ballot = ARGV[2], ARGV[2] .. ':' .. ARGV[3], ARGV[4], tonumber(ARGV[6])
+local ttl, order = string.match(ARGV[5], '^(%d+) ?(%d*)$')
 if over(round) then return { 'o', num(b), num(now) } end
 local mine = votes[id]
 if mine then
@@ -82,22 +83,24 @@ if ARGV[7] ~= '1' and (ballot <= b or ballot < floor) then
 end
 local answer = ballot < b and 'w' or 'y'
 b = math.max(floor, ballot)
-put(id, { kind = kind, due = now + ttl, ballot = ballot, since = now, round = ARGV[3], by = ARGV[9], note = ARGV[12] })
+put(id, { kind = kind, due = now + ttl, ballot = ballot, since = now, round = ARGV[3], order = order, by = ARGV[9], note = ARGV[12] })
 if kept and kept.id == id then kept = nil end
 return { answer, num(b), num(now), num(ballot) }`,
   { marked: true, retention: 8, shortCut: fastVote },
 )
 
 /**
- * KEYS: the lock, the marker. ARGV: 1 boot id · 2 attempt · 3 `<ttl µs>` for that long at least, `=<ttl µs>` for that long exactly · 4 ms a free
- * lock is remembered. Result: `y` renewed · `f` the vote is free, or with readers · `n` another attempt has it · `b` another marker; then ballot and time.
+ * KEYS: the lock, the marker. ARGV: 1 boot id · 2 attempt · 3 `<ttl µs>` for that long at least, `<ttl µs> <order>` for that long exactly, unless
+ * this order or a greater one of the attempt came before: then at least · 4 ms a free lock is remembered. Result: `y` renewed · `f` the vote is free, or with readers · `n` another attempt has it · `b` another marker; then ballot and time.
  */
 export const renew: Script = script(
   'renew',
   `local mine = votes[ARGV[2]]
 if mine then
-  local exactly, ttl = string.match(ARGV[3], '^(=?)(%d+)$')
-  mine.due = math.max(exactly == '' and mine.due or 0, now + ttl)
+  local ttl, order = string.match(ARGV[3], '^(%d+) ?(%d*)$')
+  local newest = order ~= '' and (mine.order == '' or tonumber(mine.order) < tonumber(order))
+  mine.due = math.max(newest and 0 or mine.due, now + ttl)
+  if newest then mine.order = order end
   put(ARGV[2], mine)
   return { 'y', num(b), num(now) }
 end

@@ -6,13 +6,13 @@
  *
  * ```
  * <b> <t> <z> <round ended last> <one before> …
- * v <attempt> <kind x|s> <deadline> <ballot> <since> <round> <by> <note>     a vote that was given
+ * v <attempt> <kind x|s> <deadline> <ballot> <since> <round>[:<order>] <by> <note>   a vote that was given
  * w <attempt> <kind> <due> <since> <channel> <by> <note>                     a waiter: it was refused and retries
  * q <attempt> <kind> <due> <since> <channel> <by> <note>                     the same; it had the vote since and released it in vain
  * r <attempt> <until>                                                        the vote is kept for this woken waiter
  * ```
  * `b` the greatest ballot voted for, including the reserve where it was used · `t` the newest time seen · `z` the amount added to the
- * server's clock because it went back. All times are the server's, in microseconds.
+ * server's clock because it went back · `order` the newest renewal that may have shortened the vote. All times are the server's, in microseconds.
  *
  * An attempt asks in rounds, because a minority of votes is released at once: it is a round of an attempt that ends, so that a late
  * request of an abandoned round finds the round ended. The key has a time to live only while no vote is given, and outlives `b`.
@@ -81,8 +81,8 @@ b, seen, z = tonumber(b), tonumber(seen), tonumber(z)
 local votes, waits, kept, changed = {}, {}, nil, false
 for letter, id, rest in string.gmatch(stored, '\\n(%a) (%S+) ([^\\n]*)') do
   if letter == 'v' then
-    local kind, due, ballot, since, round, by, note = string.match(rest, '^(%a) (%d+) (%d+) (%d+) (%d+) (%S+) (.*)$')
-    votes[id] = { kind = kind, due = tonumber(due), ballot = tonumber(ballot), since = tonumber(since), round = round, by = by, note = note }
+    local kind, due, ballot, since, round, order, by, note = string.match(rest, '^(%a) (%d+) (%d+) (%d+) (%d+):?(%d*) (%S+) (.*)$')
+    votes[id] = { kind = kind, due = tonumber(due), ballot = tonumber(ballot), since = tonumber(since), round = round, order = order, by = by, note = note }
   elseif letter == 'r' then
     kept = { id = id, till = tonumber(rest) }
   else
@@ -100,7 +100,7 @@ if kept and kept.till <= now then kept = nil end
 local function save(retention)
   local lines = { num(b) .. ' ' .. num(now) .. ' ' .. num(z) .. ended }
   for id, v in pairs(votes) do
-    lines[#lines + 1] = table.concat({ 'v', id, v.kind, num(v.due), num(v.ballot), num(v.since), v.round, v.by, v.note }, ' ')
+    lines[#lines + 1] = table.concat({ 'v', id, v.kind, num(v.due), num(v.ballot), num(v.since), v.order == '' and v.round or v.round .. ':' .. v.order, v.by, v.note }, ' ')
   end
   for id, w in pairs(waits) do
     lines[#lines + 1] = table.concat({ w.quiet and 'q' or 'w', id, w.kind, num(w.due), num(w.since), w.channel, w.by, w.note }, ' ')

@@ -52,6 +52,8 @@ export function mostNamed(refusals: readonly Pick<Vote, 'holder'>[]): Holder | u
 
 export interface VoteRequest {
   readonly claim: Claim
+  /** For how long, as the script takes it. Default: the claim's ttl. */
+  readonly term?: string
   readonly round: number
   readonly ballot: number
   /** The attempt holds a majority and wants this vote, too. */
@@ -70,6 +72,7 @@ export const unreachableChannel = '-?'
 /** The arguments of `vote`, after the boot id. */
 export function voteArgs({
   claim,
+  term,
   round,
   ballot,
   rejoin,
@@ -85,7 +88,7 @@ export function voteArgs({
       claim.attempt,
       String(round),
       kind,
-      micros(claim.ttl),
+      term ?? micros(claim.ttl),
       String(ballot),
       rejoin ? '1' : '0',
       String(retention),

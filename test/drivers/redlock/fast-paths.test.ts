@@ -41,6 +41,9 @@ const stilled = ({ text }: Script): string =>
 
 const general = (script: Script): string => stilled(script).replace(fastVote, '').replace(fastRelease, '')
 
+/** Half of them with one of few orders: many are older than one before. */
+const toTerm = (micros: number, ms: number) => `${micros}${ms % 2 === 0 ? '' : ` ${1 + (ms % 20)}`}`
+
 let took = 0
 let renewedTogether = 0
 
@@ -68,14 +71,21 @@ class Twins {
       release: () => [id, String(round), last, '600000', waits ? '0' : '1'],
       downgrade: () => [id, last, '600000'],
     }
-    if (verb === 'renew') return this.#renews(id, `${waits ? '=' : ''}${ms * 1_000}`)
+    if (verb === 'renew') return this.#renews(id, toTerm(ms * 1_000, ms))
     if (verb === 'release') return this.#same(release, [], args.release())
     if (verb === 'downgrade') return this.#same(downgrade, [], args.downgrade())
     // One in three is too old to be voted for.
     const ballot = ms % 3 === 0 ? this.#ballot : Math.max(this.#ballot + 1, this.#now)
     if (!this.#tokens.has(id)) this.#tokens.set(id, ballot)
     this.#ballot = ballot
-    const claimed = ['boot', id, String(round), kind, String(ms * 3_000), String(ballot)]
+    const claimed = [
+      'boot',
+      id,
+      String(round),
+      kind,
+      verb === 'rejoin' ? toTerm(ms * 3_000, ms) : String(ms * 3_000),
+      String(ballot),
+    ]
     const rest = [
       verb === 'rejoin' ? '1' : '0',
       '600000',

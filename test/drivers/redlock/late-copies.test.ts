@@ -1,4 +1,5 @@
 // Requests that a client sent twice, and whose second copy arrives after a later request was answered.
+import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { createLocks, type Locks } from 'holdfast'
 import { redlock } from 'holdfast/redlock'
@@ -65,6 +66,41 @@ for (const [kind, side] of Object.entries(kinds)) {
     await lasts(locks, lease, long, long - short)
     await lease.extend(short)
     await lasts(locks, lease, short, long - short)
+    await lease.release()
+  })
+}
+
+for (const [kind, side] of Object.entries(kinds)) {
+  test(`redlock: a late copy of a shorter extend of ${kind} does not shorten a hold extended since`, async (t) => {
+    const { locks, take } = record(t)
+    const name = `${kind}, shorter`
+    const lease = await locks.readWrite(name)[side].acquire({ ttl: long, autoRenew: false })
+    const copies: (() => Promise<void>)[] = []
+    for (let round = 0; round < 3; round++) {
+      take()
+      await lease.extend(short)
+      copies.push(take())
+      await lasts(locks, lease, short, long - short)
+      await lease.extend(long)
+      for (const again of copies) await again()
+      await lasts(locks, lease, long, long - short)
+    }
+    assert.equal(await lease.release(), 'released')
+    for (const again of copies) await again()
+    assert.deepEqual((await locks.inspect(name)).holders, [])
+  })
+
+  test(`redlock: nor where the votes of ${kind} were lost and given anew`, async (t) => {
+    const { locks, take } = record(t)
+    const name = `${kind}, given anew`
+    const lease = await locks.readWrite(name)[side].acquire({ ttl: long, autoRenew: false })
+    take()
+    await lease.extend(short)
+    const again = take()
+    for (const one of raw) await one.del(...(await one.keys(`*${name}*`)))
+    await lease.extend(long)
+    await again()
+    await lasts(locks, lease, long, long - short)
     await lease.release()
   })
 }
