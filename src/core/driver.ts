@@ -98,7 +98,7 @@ export interface Grant {
    * `validUntil` as the store has just replied, not with the greater of old and new; resolves with `undefined` when
    * the store replies that the grant is no longer ours; rejects when the outcome is unknown. RangeError,
    * UnsupportedError: the grant cannot last that long, and nothing was sent. `signal` ends the attempt, not the
-   * grant; leave no listener on it, for once an attempt is fulfilled another one may get the same signal. The core counts with the least of what the store may have carried out: `core/validity.ts`.
+   * grant. The core counts with the least of what the store may have carried out: `core/validity.ts`.
    */
   renew(ttl: number, signal: AbortSignal): Promise<number | undefined>
   /**

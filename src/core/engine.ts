@@ -37,8 +37,6 @@ export class Engine {
   readonly lazyTimers: LazyTimers
   readonly order: LockOrder = new LockOrder()
   readonly cellUpdates: KeyedMutex = new KeyedMutex()
-  /** Those of renewals that were answered in time: the next ones use them again. */
-  readonly spareSignals: AbortController[] = []
   readonly pending: Pending = new Pending()
   readonly limits: PermitLimits = new PermitLimits()
   readonly releases: Releases = new Releases(this)

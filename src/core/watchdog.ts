@@ -43,17 +43,6 @@ export interface WatchdogHooks {
   onLost(why: LossCause, cause?: unknown): void
 }
 
-/** One renewal under way. */
-interface Attempt {
-  readonly controller: AbortController
-  /** Clock reading before its request left. */
-  readonly from: number
-  giveUp(error?: unknown): void
-}
-
-/** Aborted by nobody, a signal serves the next renewal: making one costs a fifth of it. */
-const maxSpareSignals = 256
-
 export class Watchdog implements Entry, LazyTimer {
   slot: number | undefined
   readonly grant: Grant
@@ -69,7 +58,7 @@ export class Watchdog implements Entry, LazyTimer {
   /** Undefined until the first renewal is sent. */
   #validity: Validity | undefined
   /** The automatic renewal under way. */
-  #trying: Attempt | undefined
+  #trying: AbortController | undefined
   #tryBegan = 0
   #tryEndsAt = 0
   /** The renewal under way, automatic or not; never rejects. */
@@ -263,17 +252,15 @@ export class Watchdog implements Entry, LazyTimer {
 
   async #renewOnce(ttl: number): Promise<void> {
     const { clock } = this.#engine
-    const attempt = this.#attempt()
-    const { from } = attempt
+    const controller = new AbortController()
+    const from = clock.now()
     const stop = clock.at(Math.min(from + tryTime(ttl), this.#until), () =>
-      attempt.giveUp(this.#noAnswer(clock.now() - from)),
+      controller.abort(this.#noAnswer(clock.now() - from)),
     )
     try {
-      await this.#renew(ttl, attempt, () => {
+      await this.#renew(ttl, controller.signal, () => {
         this.ttl = ttl
       })
-    } catch (error) {
-      throw this.#renewalFailed(error, attempt)
     } finally {
       stop()
     }
@@ -310,7 +297,7 @@ export class Watchdog implements Entry, LazyTimer {
   #end(how: LossCause | 'released'): void {
     this.ended = how
     this.#lease.ended = true
-    this.#trying?.giveUp()
+    this.#trying?.abort()
     this.#trying = undefined
     if (this.#onStoreLoss !== undefined) this.grant.lost?.removeEventListener('abort', this.#onStoreLoss)
     this.#engine.timers.remove(this)
@@ -324,74 +311,50 @@ export class Watchdog implements Entry, LazyTimer {
   }
 
   #try(): void {
-    const attempt = this.#attempt()
-    this.#trying = attempt
-    this.#tryBegan = attempt.from
-    this.#tryEndsAt = attempt.from + tryTime(this.maxLeaseTtl)
+    const controller = new AbortController()
+    this.#trying = controller
+    this.#tryBegan = this.#engine.clock.now()
+    this.#tryEndsAt = this.#tryBegan + tryTime(this.maxLeaseTtl)
     const settled = () => {
-      if (this.#trying === attempt) this.#trying = undefined
+      if (this.#trying === controller) this.#trying = undefined
       this.#renewing = undefined
     }
     const failed = (error: unknown) => {
-      const why = this.#renewalFailed(error, attempt)
-      if (this.#trying === attempt) this.#giveUpTry(why)
+      if (this.#trying === controller) this.#giveUpTry(error)
       settled()
     }
-    this.#renewing = this.#renew(this.ttl, attempt, settled).then(settled, failed)
+    this.#renewing = this.#renew(this.ttl, controller.signal, settled).then(settled, failed)
   }
 
-  #attempt(): Attempt {
-    const { spareSignals, clock } = this.#engine
-    return {
-      controller: spareSignals.pop() ?? new AbortController(),
-      from: clock.now(),
-      giveUp: () => undefined,
-    }
-  }
-
-  /**
-   * One request. Rejects when it fails or is given up; a reply after that still counts. Five thousand leases send hundreds
-   * of these per second: a listener of the signal and a race would cost more than the rest of a renewal.
-   */
-  #renew(ttl: number, attempt: Attempt, renewed: () => void): Promise<void> {
+  /** One request. Rejects when it fails or is given up; a reply after that still counts. */
+  async #renew(ttl: number, signal: AbortSignal, renewed: () => void): Promise<void> {
     const whole = ttlWithDelay(ttl, this.lockDelay)
     this.#validity ??= new Validity()
     const validity = this.#validity
-    const { controller, from } = attempt
-    const { signal } = controller
-    const { spareSignals } = this.#engine
+    const { clock, driver } = this.#engine
+    const from = clock.now()
     const asked = validity.sent(from, whole)
-    return new Promise((resolve, reject) => {
-      attempt.giveUp = (error) => {
-        controller.abort(error)
-        reject(signal.reason)
-      }
-      const answered = (validUntil: number | undefined) => {
-        if (!signal.aborted) {
-          renewed()
-          attempt.giveUp = () => undefined
-          if (spareSignals.length < maxSpareSignals) spareSignals.push(controller)
-        }
+    const answer = this.grant.renew(whole, signal).then(
+      (validUntil) => {
+        if (!signal.aborted) renewed()
         if (validUntil !== undefined) validity.answered(asked)
         this.#answered(validUntil)
-      }
-      const unanswered = (error: unknown) => {
+      },
+      (error) => {
         this.#unanswered(asked, error)
         throw error
-      }
-      this.grant.renew(whole, signal).then(answered, unanswered).then(resolve, reject)
-    })
-  }
-
-  /** @returns the error to report */
-  #renewalFailed(error: unknown, { from }: Attempt): unknown {
-    const { clock, driver } = this.#engine
-    const why =
-      error instanceof BackendError && error.code === 'BACKEND'
-        ? unavailable(driver.name, this.claim.name, clock.now() - from, error)
-        : error
-    this.#emitRenewalFailed(why)
-    return why
+      },
+    )
+    try {
+      await Promise.race([answer, rejection(signal)])
+    } catch (error) {
+      const why =
+        error instanceof BackendError && error.code === 'BACKEND'
+          ? unavailable(driver.name, this.claim.name, clock.now() - from, error)
+          : error
+      this.#emitRenewalFailed(why)
+      throw why
+    }
   }
 
   #emitRenewalFailed(error: unknown): void {
@@ -420,7 +383,7 @@ export class Watchdog implements Entry, LazyTimer {
   }
 
   #giveUpTry(error: unknown): void {
-    this.#trying?.giveUp(error)
+    this.#trying?.abort(error)
     this.#trying = undefined
     if (this.ended !== undefined) return
     this.#lastError = error
@@ -456,4 +419,10 @@ export class Watchdog implements Entry, LazyTimer {
 /** Nothing was sent: the grant cannot last as long as asked. */
 function wasRefused(error: unknown): boolean {
   return error instanceof RangeError || error instanceof UnsupportedError
+}
+
+function rejection(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) =>
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true }),
+  )
 }

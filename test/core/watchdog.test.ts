@@ -82,32 +82,6 @@ test('renewals that are never answered are tried at least three times inside a t
   assert.deepEqual(states, ['doubtful', 'expired'])
 })
 
-test('to end one renewal ends no other, whatever signals earlier ones had', async () => {
-  const s = script()
-  const leases: Lease[] = []
-  const grants: ScriptedGrant[] = []
-  for (const name of ['answered', 'released', 'silent']) {
-    const acquiring = s.locks.mutex(name).acquire({ ttl: 9_000 })
-    await settle()
-    grants.push(s.asked.at(-1)!.grant())
-    leases.push(await acquiring)
-  }
-  const [answered, released, silent] = grants as [ScriptedGrant, ScriptedGrant, ScriptedGrant]
-  await s.clock.advance(3_000)
-  for (const grant of grants) grant.renewals[0]!.ok()
-  await s.clock.advance(3_000)
-  answered.renewals[1]!.ok()
-  await settle()
-  const under = [released.renewals[1]!.signal, silent.renewals[1]!.signal]
-  assert.equal(new Set(under).size, 2)
-  await leases[1]!.release()
-  assert.deepEqual([under[0]!.aborted, under[1]!.aborted], [true, false])
-  while (silent.renewals.length < 3) await s.clock.advance(50)
-  assert.deepEqual([under[1]!.aborted, silent.renewals[2]!.signal.aborted], [true, false])
-  while (answered.renewals.length < 3) await s.clock.advance(50)
-  assert.equal(answered.renewals[2]!.signal.aborted, false)
-})
-
 test('renewals that fail at once are tried again until the deadline, without hammering', async () => {
   const { s, lease, grant } = await hold()
   const refuse = setInterval(() => grant.renewals.at(-1)?.fail(new Error('ECONNREFUSED')), 0)
