@@ -40,6 +40,7 @@ if mine then
   -- If rounds arrive out of order, report the newest: releasing an older one must not end it.
   -- A copy may come late: it shortens nothing.
   mine.due, mine.round = math.max(mine.due, now + ttl), num(math.max(mine.round, ARGV[3]))
+  if order ~= '' and (mine.order == '' or tonumber(mine.order) < tonumber(order)) then mine.order = order end
   put(id, mine)
   return { 'y', num(b), num(now), num(mine.ballot) }
 end

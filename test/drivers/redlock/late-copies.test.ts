@@ -4,6 +4,8 @@ import { after, type TestContext, test } from 'node:test'
 import { createLocks, type Locks } from 'holdfast'
 import { redlock } from 'holdfast/redlock'
 import { Redis } from 'ioredis'
+import * as scripts from '../../../src/drivers/redlock/scripts.js'
+import type { Script } from '../../../src/drivers/redlock/state.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startMany } from '../../support/servers/redis.js'
 import { lasts, type Recorded } from '../support/late-copies.js'
@@ -104,5 +106,20 @@ for (const [kind, side] of Object.entries(kinds)) {
     await lease.release()
   })
 }
+
+test('redlock: a vote that was given before its holder asks for it anew keeps the number it is asked for with', async () => {
+  const [server] = raw
+  assert.ok(server)
+  await server.set('marker', 'boot')
+  const ask = (script: Script, args: readonly string[]) =>
+    server.eval(script.text, 2, 'vote', 'marker', 'boot', 'attempt', ...args) as Promise<string | unknown[]>
+  const ballot = String((await server.time()).join('').padEnd(16, '0'))
+  const vote = (term: string, rejoin: string) => ['1', 'x', term, ballot, rejoin, '60000', 'by', '-', '0', '']
+  assert.equal(String(await ask(scripts.vote, vote('20000000', '0')))[0], 'y')
+  assert.equal(String(await ask(scripts.vote, vote('25000000 7', '1')))[0], 'y')
+  assert.equal(String(await ask(scripts.renew, ['10000000 6', '60000']))[0], 'y')
+  const inspected = (await server.eval(scripts.inspect.text, 1, 'vote')) as string[]
+  assert.ok(Number(inspected[6]) > 20_000_000, `the vote ends in ${inspected[6]} µs, not in 25 s`)
+})
 
 after(leakCheck)
