@@ -21,7 +21,8 @@ export const latestClock: number = 2 ** 52
  * not behind the forgotten ballots, because a lock is remembered until the clock has passed `b`.
  *
  * KEYS: the lock, the marker of the server. ARGV: 1 boot id by which the client knows the server · 2 attempt · 3 round · 4 `x` or `s` ·
- * 5 ttl µs, and with 7 `<ttl µs> <order>` if a renewal had an order · 6 ballot · 7 `1`: the attempt holds a majority and wants this vote, too · 8 ms a free lock is remembered · 9 by ·
+ * 5 `<ttl µs>`, or `<ttl µs> <order>` as for `renew` · 6 ballot · 7 `1`: the attempt holds a majority and wants this vote, too · 8 ms a free
+ * lock is remembered · 9 by ·
  * 10 channel for the wake-up, `-` = does not wait, `-?` = waits, but cannot receive messages · 11 µs without a request after which a
  * waiter counts as gone · 12 note.
  * Result: a letter, the greatest ballot, the time; then the parts that belong to the letter:
@@ -40,7 +41,7 @@ if mine then
   -- If rounds arrive out of order, report the newest: releasing an older one must not end it.
   -- A copy may come late: it shortens nothing.
   mine.due, mine.round = math.max(mine.due, now + ttl), num(math.max(mine.round, ARGV[3]))
-  if order ~= '' and (mine.order == '' or tonumber(mine.order) < tonumber(order)) then mine.order = order end
+  isNewest(mine, order)
   put(id, mine)
   return { 'y', num(b), num(now), num(mine.ballot) }
 end
@@ -91,17 +92,16 @@ return { answer, num(b), num(now), num(ballot) }`,
 )
 
 /**
- * KEYS: the lock, the marker. ARGV: 1 boot id · 2 attempt · 3 `<ttl µs>` for that long at least, `<ttl µs> <order>` for that long exactly, unless
- * this order or a greater one of the attempt came before: then at least · 4 ms a free lock is remembered. Result: `y` renewed · `f` the vote is free, or with readers · `n` another attempt has it · `b` another marker; then ballot and time.
+ * KEYS: the lock, the marker. ARGV: 1 boot id · 2 attempt · 3 `<ttl µs>` for that long at least, `<ttl µs> <order>` for that long exactly,
+ * unless the attempt has sent this order or a greater one before: then at least · 4 ms a free lock is remembered.
+ * Result: `y` renewed · `f` the vote is free, or with readers · `n` another attempt has it · `b` another marker; then ballot and time.
  */
 export const renew: Script = script(
   'renew',
   `local mine = votes[ARGV[2]]
 if mine then
   local ttl, order = string.match(ARGV[3], '^(%d+) ?(%d*)$')
-  local newest = order ~= '' and (mine.order == '' or tonumber(mine.order) < tonumber(order))
-  mine.due = math.max(newest and 0 or mine.due, now + ttl)
-  if newest then mine.order = order end
+  mine.due = math.max(isNewest(mine, order) and 0 or mine.due, now + ttl)
   put(ARGV[2], mine)
   return { 'y', num(b), num(now) }
 end

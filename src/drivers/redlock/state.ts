@@ -6,13 +6,14 @@
  *
  * ```
  * <b> <t> <z> <round ended last> <one before> …
- * v <attempt> <kind x|s> <deadline> <ballot> <since> <round>[:<order>] <by> <note>   a vote that was given
+ * v <attempt> <kind x|s> <deadline> <ballot> <since> <round>[:<order>] <by> <note>  a vote that was given
  * w <attempt> <kind> <due> <since> <channel> <by> <note>                     a waiter: it was refused and retries
  * q <attempt> <kind> <due> <since> <channel> <by> <note>                     the same; it had the vote since and released it in vain
  * r <attempt> <until>                                                        the vote is kept for this woken waiter
  * ```
  * `b` the greatest ballot voted for, including the reserve where it was used · `t` the newest time seen · `z` the amount added to the
- * server's clock because it went back · `order` the newest renewal that may have shortened the vote. All times are the server's, in microseconds.
+ * server's clock because it went back · `order` the number of the newest renewal that may have shortened the vote. All times are the
+ * server's, in microseconds.
  *
  * An attempt asks in rounds, because a minority of votes is released at once: it is a round of an attempt that ends, so that a late
  * request of an abandoned round finds the round ended. The key has a time to live only while no vote is given, and outlives `b`.
@@ -119,6 +120,13 @@ local function finish(id, last)
 end
 
 local function put(id, v) votes[id], changed = v, true end
+
+-- Is this renewal newer than every numbered one that the vote has seen? Its number is kept then.
+local function isNewest(v, order)
+  if order == '' or v.order ~= '' and tonumber(v.order) >= tonumber(order) then return false end
+  v.order = order
+  return true
+end
 
 local function leaveLine(id)
   if waits[id] then waits[id], changed = nil, true end

@@ -92,7 +92,7 @@ for (const [kind, side] of Object.entries(kinds)) {
     assert.deepEqual((await locks.inspect(name)).holders, [])
   })
 
-  test(`redlock: nor where the votes of ${kind} were lost and given anew`, async (t) => {
+  test(`redlock: nor if the servers lost the votes of ${kind} and gave them anew`, async (t) => {
     const { locks, take } = record(t)
     const name = `${kind}, given anew`
     const lease = await locks.readWrite(name)[side].acquire({ ttl: long, autoRenew: false })
@@ -107,13 +107,14 @@ for (const [kind, side] of Object.entries(kinds)) {
   })
 }
 
-test('redlock: a vote that was given before its holder asks for it anew keeps the number it is asked for with', async () => {
+test('redlock: a vote given already keeps the number of a later request for it', async () => {
   const [server] = raw
   assert.ok(server)
   await server.set('marker', 'boot')
   const ask = (script: Script, args: readonly string[]) =>
     server.eval(script.text, 2, 'vote', 'marker', 'boot', 'attempt', ...args) as Promise<string | unknown[]>
-  const ballot = String((await server.time()).join('').padEnd(16, '0'))
+  const [seconds, micros] = await server.time()
+  const ballot = `${seconds}${String(micros).padStart(6, '0')}`
   const vote = (term: string, rejoin: string) => ['1', 'x', term, ballot, rejoin, '60000', 'by', '-', '0', '']
   assert.equal(String(await ask(scripts.vote, vote('20000000', '0')))[0], 'y')
   assert.equal(String(await ask(scripts.vote, vote('25000000 7', '1')))[0], 'y')
