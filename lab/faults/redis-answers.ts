@@ -24,14 +24,14 @@ export const majorityAnswers = (servers: readonly RedisServer[]): Answers =>
           await write(server, 'answers')
           if (++taken > servers.length / 2) resolve()
         })
-        // After all of them it is too late for a majority; without effect if there was one.
+        // Has no effect if a majority answered.
         void Promise.allSettled(asked).then(() => reject(new Error(`${taken} of ${servers.length} answered`)))
       }),
   )
 
 const write = (server: RedisServer, key: string) => server.cli('SET', key, 'x', 'PX', 1000)
 
-/** A server that stands still answers nothing: the question then ends with the signal. */
+/** A frozen server does not answer: the signal ends the request. */
 function inTime(ask: () => Promise<unknown>): Answers {
   return (signal) =>
     new Promise((resolve, reject) => {

@@ -115,7 +115,7 @@ for (const one of grpcVersions) {
     const before = cable.accepted
     cable.blackHole()
     await assert.rejects(grant.renew(30_000, never), { code: 'BACKEND' })
-    // Nothing has broken: only that no answer came shows that the next call needs another connection.
+    // The connection is not broken. Only the missing answer tells the driver to open another.
     await assert.rejects(grant.renew(30_000, never), { code: 'BACKEND' })
     assert.ok(cable.accepted > before)
     cable.heal()

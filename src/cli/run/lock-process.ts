@@ -50,7 +50,7 @@ async function main(): Promise<void> {
     supervisor.send({ type: 'failed', failure: toFailure(error) })
     endSoon()
   }
-  // Cancelled while nothing was on its way to the store: then all this is over before the immediate.
+  // If no request was under way when the run was cancelled, this line is reached before the immediate runs.
   if (supervisor.cancelled.aborted) endBeforeGrant(supervisor)
   if (process.connected) process.disconnect()
 }

@@ -35,8 +35,8 @@ interface Login {
 }
 
 /**
- * In request timeouts: how long a login may take. etcd spends a tenth of a second of processor time on each password (bcrypt), so of
- * many clients that log in at once the last waits long; a login that is given up and sent again is computed twice.
+ * How long a login may take, in request timeouts. etcd spends a tenth of a second of processor time on each password (bcrypt), so many
+ * clients that log in at once wait for each other. Sending a login again would make etcd check the password again.
  */
 const loginTimeouts = 5
 
@@ -146,7 +146,7 @@ export class Client {
     let repeated = false
     for (let tries = 1; ; tries++) {
       const at = this.#current
-      // While there is another endpoint to try, one that is silent is left in time.
+      // While there is another endpoint to try, do not wait longer for a silent one.
       const patient = within === undefined && tries === this.#members.length
       try {
         const answer = await this.#ask<T>(
@@ -198,7 +198,7 @@ export class Client {
     if (at === this.#current) this.#current = (at + 1) % this.#members.length
   }
 
-  /** Those who ask meanwhile share a login; whoever gives up leaves it to the next. At another endpoint a new one begins. */
+  /** Callers share a login that is under way. If one of them gives up, the login goes on. Another endpoint needs a login of its own. */
   async #token(at: number, timeout: number): Promise<string | undefined> {
     const { login: ask } = this.#settings
     if (ask === undefined) return undefined
@@ -226,7 +226,7 @@ export class Client {
     return login
   }
 
-  /** Nothing but the login was sent. */
+  /** Rejects after `timeout` ms: only the login was sent then, not the caller's request. */
   #within(at: number, token: Promise<string>, timeout: number): Promise<string> {
     const host = this.#settings.endpoints[at]?.host
     return new Promise((resolve, reject) => {

@@ -83,7 +83,7 @@ export class Session {
 
   drop(entry: SessionEntry): void {
     this.#entries.delete(entry)
-    // Not for a hold: with thousands of them each release would look at all the others.
+    // The timer is armed for waiters alone. A hold that leaves need not scan thousands of others.
     if (entry.waits && !this.#needsHeartbeats()) this.#disarmTimer()
   }
 
@@ -102,7 +102,7 @@ export class Session {
     return done
   }
 
-  /** Its answer concerns thousands of leases at once: the event loop turns after every so many of them. */
+  /** One reply may renew thousands of leases, so the event loop turns after every hundred callers. */
   #join(heartbeat: Heartbeat): Promise<void> {
     if (heartbeat.callers++ % callersPerTurn === 0)
       heartbeat.done = heartbeat.done.finally(() => new Promise<void>((next) => this.#clock.soon(next)))
