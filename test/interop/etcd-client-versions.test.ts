@@ -6,6 +6,7 @@ import { once as event } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { type GrpcVersion, grpcVersions } from '../drivers/etcd/support/grpc-versions.js'
 import { tapped } from '../drivers/etcd/support/over-grpc.js'
@@ -122,6 +123,21 @@ for (const one of grpcVersions) {
     await until(async () => ((await grant.renew(30_000, never).catch(() => 0)) ?? 0) > 0)
     assert.equal(await grant.release(), 'released')
     await driver.close()
+    await until(() => cable.links.length === 0)
+  })
+
+  test(`${version}: closed at any moment of its first request, it leaves no connection`, async (t) => {
+    const { cable, driver: other } = await cabled(t, server, { grpc: await one.load() })
+    for (let turns = 0; turns < 40; turns++) {
+      const driver = driverOf(t, `127.0.0.1:${cable.port}`, { grpc: await one.load() })
+      const asked = driver.acquire(claim(`closed ${version} ${turns}`), once()).catch(() => undefined)
+      for (let turn = 0; turn < turns; turn++) await (turn < 30 ? undefined : setImmediate())
+      await driver.close()
+      await asked
+    }
+    // Whatever connects after all has done so before this has its answer.
+    await (await other.acquire(claim(`closed ${version}`), once()))?.release()
+    await other.close()
     await until(() => cable.links.length === 0)
   })
 

@@ -57,7 +57,7 @@ export class Connection {
   replace(channel: Channel): void {
     if (channel !== this.#channel) return
     this.#channel = undefined
-    channel.client.close()
+    closeLater(channel.client)
   }
 
   /** A call that was sent at `sent` has had no answer in time. Has anything else been answered since? */
@@ -85,6 +85,19 @@ export class Connection {
 }
 
 export const asIs = (bytes: Buffer): Buffer => bytes
+
+/**
+ * The library looks for the address in an immediate that it does not cancel. A client that is closed before that connects all the same,
+ * and again after each break, for ever. A call's immediate is set at the end of its turn, so the one after the next comes later.
+ */
+function closeLater(client: GrpcClient): void {
+  setImmediate(() => setImmediate(() => client.close()))
+}
+
+/** Node may abort the process if a stream is cancelled in the turn in which it brought data (nodejs/node#38964). */
+export function cancelLater(stream: GrpcStream): void {
+  setImmediate(() => stream.cancel())
+}
 
 function secure(grpc: GrpcModule, tls: TlsOptions = {}): unknown {
   const { servername, rejectUnauthorized, ...keys } = tls

@@ -7,7 +7,7 @@
 import { NoResponseError } from '../../kit/http.js'
 import type { LeaseReply } from '../api-types.js'
 import type { GrpcStream } from './client.js'
-import type { Channel, Connection } from './connection.js'
+import { type Channel, type Connection, cancelLater } from './connection.js'
 import { garbledError, lateError, toError } from './failure.js'
 import { calls } from './messages.js'
 
@@ -108,7 +108,7 @@ class KeepAliveStream {
   fail(error: unknown): void {
     if (this.#hasEnded) return
     this.#finish()
-    this.#stream.cancel()
+    cancelLater(this.#stream)
     for (const { late, reject } of this.#pending.splice(0)) if (!late) reject(error)
     if (error instanceof NoResponseError && !error.wasSent) this.#connection.replace(this.#channel)
   }

@@ -8,7 +8,7 @@ import { NoResponseError } from '../../kit/http.js'
 import type { WatchReply } from '../api-types.js'
 import { Refusal, staleLogin } from '../failure.js'
 import type { GrpcStream } from './client.js'
-import type { Channel, Connection } from './connection.js'
+import { type Channel, type Connection, cancelLater } from './connection.js'
 import { garbledError, toError } from './failure.js'
 import { watchCall } from './messages.js'
 
@@ -119,6 +119,6 @@ class WatchStream {
   #finish(): void {
     this.#hasEnded = true
     this.#ended()
-    this.#stream.cancel()
+    cancelLater(this.#stream)
   }
 }
