@@ -34,7 +34,9 @@ const maxForeignReplies = 5
 function quarantined(until: number): BackendError {
   const parts = [3_600, 60, 1].map((unit) => Math.floor(until / 1_000 / unit) % (unit === 3_600 ? 24 : 60))
   const at = parts.map((part) => String(part).padStart(2, '0')).join(':')
-  const message = `quarantine until ${at} UTC by the clock of the server, which may have forgotten locks and grants none`
+  const why =
+    'which may have forgotten locks and grants none; "holdfast doctor" tells how to mark a new server'
+  const message = `quarantine until ${at} UTC by the clock of the server, ${why}`
   return new BackendError('redis', message, { quarantined: true })
 }
 
