@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { BackendError } from 'holdfast'
+import { BackendError, type Lease, LeaseLostError } from 'holdfast'
 import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
-import type { TestContext } from './test-context.js'
+import { pause, type TestContext } from './test-context.js'
 
 export function outageOfHolders(it: It, { faults, traits }: Fixture): void {
   it('of one client is told as such by every verb of a holder', async (context) => {
@@ -30,35 +30,56 @@ async function holding(context: TestContext, { locks }: Client, traits: Fixture[
   // Long enough to be held still when the store is gone, and short enough to wait for its end.
   const ttl = Math.max(context.ttl, 8_000)
   const held = await locks.mutex(context.name('extended')).acquire({ ttl })
-  const verbs: Verbs = { extend: { ask: () => held.extend(), longest: ttl / 3 } }
-  if (traits.cells !== true) return verbs
-  const term = await locks.election(context.name('led')).campaign('before', { ttl })
-  verbs.proclaim = { ask: () => term.proclaim('after'), longest: ttl }
-  if (traits.portable === true) {
-    const travels = await locks.mutex(context.name('exported')).acquire({ ttl })
-    verbs.export = { ask: () => locks.export(travels), longest: ttl }
+  const verbs: Verbs = {}
+  if (traits.cells === true) {
+    const term = await locks.election(context.name('led')).campaign('before', { ttl })
+    verbs.proclaim = { ask: () => term.proclaim('after'), longest: ttl }
+    if (traits.portable === true) {
+      const travels = await locks.mutex(context.name('exported')).acquire({ ttl })
+      verbs.export = { ask: () => locks.export(travels), longest: ttl }
+    }
+    if (traits.modes.includes('shared')) {
+      const entry = await locks.barrier(context.name('left'), 1).enter({ ttl })
+      verbs['barrier.leave'] = { ask: () => entry.leave({ wait: 300 }), longest: 1_000 }
+    }
   }
-  if (traits.modes.includes('shared')) {
-    const entry = await locks.barrier(context.name('left'), 1).enter({ ttl })
-    verbs['barrier.leave'] = { ask: () => entry.leave({ wait: 300 }), longest: 1_000 }
-  }
-  return verbs
+  // The store is always gone right after a proof, as it may be by chance. A busy machine may not answer in time for one.
+  await held.extend().catch(() => undefined)
+  const over = performance.now() + held.remaining()
+  return { extend: { ask: () => extendUntilRefused(held), longest: ttl / 3, over }, ...verbs }
 }
 
-/** `longest`: how long the verb tries, in ms. */
-type Verbs = Record<string, { readonly ask: () => Promise<unknown>; readonly longest: number }>
+/** A renewal may be answered with a proof from a moment before the store was gone. */
+async function extendUntilRefused(lease: Lease): Promise<never> {
+  for (;;) {
+    await lease.extend()
+    await pause(10)
+  }
+}
+
+interface Verb {
+  readonly ask: () => Promise<unknown>
+  /** How long it tries, in ms. */
+  readonly longest: number
+  /** When its lease may have expired: on a machine that stands still, before a short lease is asked for. */
+  readonly over?: number
+}
+type Verbs = Record<string, Verb>
 
 async function areUnavailable(context: TestContext, verbs: Verbs): Promise<void> {
   const begin = performance.now()
-  const refused = Object.entries(verbs).map(async ([verb, { ask, longest }]) => {
-    const error = await ask().catch((error: unknown) => error)
-    const took = performance.now() - begin
-    assert.ok(error instanceof BackendError, `${verb}: ${error}`)
-    assert.equal(error.code, 'UNAVAILABLE', `${verb}: ${error}`)
-    const { tried = -1 } = error
-    assert.ok(tried > 0 && tried <= Math.ceil(took), `${verb} took ${took} ms: ${error}`)
-    assert.ok(took < longest + context.timeout, `${verb} took ${took} ms`)
-    assert.match(error.message, new RegExp(`within ${Math.round(tried)} ms`))
-  })
+  const refused = Object.entries(verbs).map(
+    async ([verb, { ask, longest, over = Number.POSITIVE_INFINITY }]) => {
+      const error = await ask().catch((error: unknown) => error)
+      const took = performance.now() - begin
+      if (error instanceof LeaseLostError && error.why === 'expired' && begin + took >= over) return
+      assert.ok(error instanceof BackendError, `${verb}: ${error}`)
+      assert.equal(error.code, 'UNAVAILABLE', `${verb}: ${error}`)
+      const { tried = -1 } = error
+      assert.ok(tried > 0 && tried <= Math.ceil(took), `${verb} took ${took} ms: ${error}`)
+      assert.ok(took < longest + context.timeout, `${verb} took ${took} ms`)
+      assert.match(error.message, new RegExp(`within ${Math.round(tried)} ms`))
+    },
+  )
   await context.settlesInTime('every verb to end', Promise.all(refused), 10_000 + context.timeout)
 }
