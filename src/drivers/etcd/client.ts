@@ -32,6 +32,8 @@ export interface Pair {
 interface Login {
   readonly at: number
   readonly token: Promise<string>
+  /** Undefined until the server has answered. */
+  granted?: string
 }
 
 /**
@@ -47,7 +49,6 @@ export class Client {
   readonly #clock: Clock
   #current = 0
   #login: Login | undefined
-  #loggedIn = false
   readonly #follows = new Set<() => void>()
   #closed = false
 
@@ -115,6 +116,7 @@ export class Client {
     const at = this.#current
     let stop: (() => void) | undefined
     let over = false
+    let used: string | undefined
     const end = () => {
       over = true
       stop?.()
@@ -123,11 +125,12 @@ export class Client {
     const fail = (error: unknown) => {
       if (over) return
       end()
-      this.#refused(error)
+      this.#refused(error, used)
       this.#leave(at, error)
       ended()
     }
     const begin = (login: string | undefined) => {
+      used = login
       if (!over) stop = this.#member(at).watch(ask, heard, fail, login)
     }
     this.#follows.add(end)
@@ -180,15 +183,18 @@ export class Client {
       } catch (error) {
         // Closing ended the request.
         if (this.#closed) throw closed()
-        if (!this.#refused(error) || again || login === undefined) throw error
+        if (!this.#refused(error, login) || again || login === undefined) throw error
       }
     }
   }
 
-  /** Was it the login that was refused? Then the next request logs in again. */
-  #refused(error: unknown): boolean {
+  /**
+   * Was it the login that was refused? Then the next request logs in again, unless another has begun to since `used` was sent: each of a
+   * hundred requests refused at once would have etcd check the password.
+   */
+  #refused(error: unknown, used: string | undefined): boolean {
     const stale = error instanceof Refusal && error.staleLogin
-    if (stale) this.#login = undefined
+    if (stale && this.#login?.granted === used) this.#login = undefined
     return stale
   }
 
@@ -203,7 +209,7 @@ export class Client {
     const { login: ask } = this.#settings
     if (ask === undefined) return undefined
     const begun = this.#login
-    if (begun !== undefined && this.#loggedIn) return begun.token
+    if (begun?.granted !== undefined) return begun.granted
     const { token } = begun?.at === at ? begun : this.#logIn(at, ask)
     return this.#within(at, token, timeout)
   }
@@ -212,15 +218,13 @@ export class Client {
     const timeout = loginTimeouts * this.#settings.requestTimeout
     const sent = this.#member(at).send<{ token?: string }>('authenticate', ask, timeout, undefined)
     const login: Login = { at, token: sent.then(({ is }) => String(is.token)) }
-    this.#loggedIn = false
     this.#login = login
-    const isLatest = () => this.#login === login
     login.token.then(
-      () => {
-        if (isLatest()) this.#loggedIn = true
+      (token) => {
+        login.granted = token
       },
       () => {
-        if (isLatest()) this.#login = undefined
+        if (this.#login === login) this.#login = undefined
       },
     )
     return login

@@ -1,0 +1,51 @@
+// Second tier because it says of a busy client what access.test.ts says of one request.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { leakCheck } from '../../support/leaks.js'
+import { type EtcdServer, startEtcd } from '../../support/servers/etcd.js'
+import { locksOf, protocols } from './support/scene.js'
+
+const root = { name: 'root', password: 'pw' }
+/** On a machine that stalls, a login that is sent again would count as a second one. */
+const login = { username: 'root', password: 'pw', requestTimeout: 60_000 }
+
+async function withUsers(server: EtcdServer): Promise<void> {
+  await server.ask('/v3/auth/user/add', root)
+  await server.ask('/v3/auth/role/add', { name: 'root' })
+  await server.ask('/v3/auth/user/grant', { user: 'root', role: 'root' })
+  await server.ask('/v3/auth/enable', {})
+}
+
+/** Every login so far is good no more, though the password is the same. */
+async function forgetLogins(server: EtcdServer): Promise<void> {
+  const { token } = (await server.ask('/v3/auth/authenticate', root)) as { token: string }
+  const answer = await fetch(`${server.url}/v3/auth/user/changepw`, {
+    method: 'POST',
+    headers: { authorization: token },
+    body: JSON.stringify(root),
+  })
+  assert.equal(answer.status, 200, await answer.text())
+}
+
+async function loginsAt(server: EtcdServer): Promise<number> {
+  const metrics = await (await fetch(`${server.url}/metrics`)).text()
+  const count = /^grpc_server_started_total\{grpc_method="Authenticate",.*\} (\d+)$/m.exec(metrics)
+  assert.ok(count, 'the server counts logins')
+  return Number(count[1])
+}
+
+for (const [protocol, over] of protocols)
+  test(`${protocol}: of many requests whose login is good no more, one logs in for all`, async (t) => {
+    await using server = await startEtcd()
+    await withUsers(server)
+    const { locks } = locksOf(t, server.url, { ...over, ...login })
+    const lease = await locks.mutex('first').acquire({ ttl: 60_000 })
+    await forgetLogins(server)
+    const before = await loginsAt(server)
+    const names = Array.from({ length: 50 }, (_, n) => `another-${n}`)
+    const leases = await Promise.all(names.map((name) => locks.mutex(name).acquire({ ttl: 60_000 })))
+    assert.equal((await loginsAt(server)) - before, 1)
+    for (const one of [lease, ...leases]) await one.release()
+  })
+
+after(leakCheck)
