@@ -2,10 +2,13 @@
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import type { Plan, Visit } from '../../lab/simulation/plan.js'
+import { play } from '../../lab/simulation/play.js'
 import { search } from '../../lab/simulation/search.js'
 import { type Machine, startMachine } from '../../lab/simulation/stores/redis/machine.js'
 import { scriptMistakes } from '../../lab/simulation/stores/redis/mistakes.js'
 import { redisStore } from '../../lab/simulation/stores/redis/store.js'
+import type { StoreKind } from '../../lab/simulation/stores/store.js'
 import { acquire } from '../../src/drivers/redis/scripts/acquire.js'
 import { together } from '../../src/drivers/redis/scripts/acquire-many.js'
 import { meet } from '../../src/drivers/redis/scripts/server-marker.js'
@@ -50,5 +53,45 @@ for (const mistake of scriptMistakes) {
     assert.ok(found.plan, `not within ${found.runs} schedules`)
   })
 }
+
+const visit: Visit = {
+  ...{ process: 0, at: 0, name: 0, shared: true, permits: 1, wait: -1, ttl: 1_000, fair: true },
+  ...{ stay: 40, leaves: 'release', abort: -1 },
+}
+const planOf = (lock: Plan['lock'], seed: number, visits: Plan['visits']): Plan => ({
+  ...{ seed, lock, rates: [0, 0, 0], visits, faults: [], closes: 1_000 },
+})
+
+test('who fits beside the holder and is let past an earlier waiter that does not is found out', async () => {
+  const broken = redisStore(machine, {
+    is: 'lets in whoever fits',
+    breaks: ['fifo'],
+    instead: [['if S.open and not lined and admits', 'if not lined and admits']],
+  })
+  const rules = async (lock: Plan['lock'], kind: StoreKind) => {
+    const first = { ...visit, stay: 400 }
+    const waiter = { ...visit, process: 1, at: 100, shared: false, permits: 3 }
+    const { violations } = await play(
+      planOf(lock, 1, [first, waiter, { ...visit, process: 2, at: 200 }]),
+      kind,
+    )
+    return violations.map(({ rule }) => rule)
+  }
+  for (const lock of ['semaphore', 'readWrite'] as const) {
+    assert.deepEqual(await rules(lock, broken), ['fifo'])
+    assert.deepEqual(await rules(lock, redisStore(machine)), [])
+  }
+})
+
+test('who fits beside a waiter that polls has not overtaken it, also if the room came just before', async () => {
+  const holder = { ...visit, at: 5, process: 1, permits: 3, shared: false }
+  for (let seed = 1; seed <= 60; seed++) {
+    const visits = [holder, { ...visit, at: 45 }, { ...visit, process: 1, at: 53 }]
+    for (const lock of ['semaphore', 'readWrite'] as const) {
+      const { violations } = await play(planOf(lock, seed, visits), redisStore(machine))
+      assert.deepEqual(violations, [], `${lock}, seed ${seed}`)
+    }
+  }
+})
 
 after(leakCheck)

@@ -60,7 +60,7 @@ function checkBounds(
     const { waiter } = suspect
     const before = all
       .filter((one) => one.invoked > queuedAt(waiter) && wasBefore(one, waiter, servedOrGone))
-      .filter((one) => !canHoldTogether(one, waiter, everyone))
+      .filter((one) => !fittedBeside(one, waiter, everyone))
     const count = before.length
     if (count <= bound) continue
     const ended = waiter.granted ?? waiter.failed ?? history.end
@@ -101,18 +101,32 @@ function wasBefore(x: Acquisition, w: Acquisition, servedOrGone: (one: Acquisiti
 }
 
 /**
- * Did a reader or a permit request `x`, served before `w`, cost `w` nothing? If no hold ended between its call and the grant of `w`, there
- * was room for both when `x` was served: a store that could not reach `w` may let in what fits beside it.
+ * Did a reader or a permit request `x`, served before `w`, cost `w` nothing? A store that cannot reach `w` at once keeps its room free, and
+ * may let in what fits beside it. What counts is the room at the moment when `x` was served, not what is known of the time around it: of two
+ * requests sent together, a release and `x`, the first is still unanswered when `x` is called, and has made room for both all the same.
+ * - Readers fit beside each other. If `x` made `w` wait, it is because a writer was served between them.
+ * - Permits fit if there are enough for `x`, for `w`, and for all that were certainly held when `x` was served. A hold that
+ *   was being released by the time `x` was known to be served may have ended before it, so it proves nothing against `x`.
  */
-function canHoldTogether(x: Acquisition, w: Acquisition, everyone: readonly Acquisition[]): boolean {
-  const { granted } = w
-  if (x.mode === 'exclusive' || granted === undefined) return false
-  return !everyone.some((one) => {
-    if (one === x || one === w || one.granted === undefined || one.granted > granted) return false
-    const from = one.releasing ?? one.forced ?? one.lost ?? one.died ?? one.until ?? Number.POSITIVE_INFINITY
-    const to = one.released ?? Number.POSITIVE_INFINITY
-    return from < granted && to > x.invoked
-  })
+function fittedBeside(x: Acquisition, w: Acquisition, everyone: readonly Acquisition[]): boolean {
+  if (x.mode === 'exclusive' || x.mode !== w.mode || w.granted === undefined) return false
+  if (x.mode === 'shared') return !everyone.some((one) => one.mode === 'exclusive' && isBetween(one, x, w))
+  const served = Math.min(x.granted ?? w.granted, w.granted)
+  let taken = x.permits + w.permits
+  for (const one of everyone)
+    if (one !== x && one !== w && wasServedBefore(one, x) && heldUntil(one) > served) taken += one.permits
+  return taken <= x.of
+}
+
+const isBetween = (one: Acquisition, x: Acquisition, w: Acquisition) =>
+  wasServedBefore(x, one) && wasServedBefore(one, w)
+
+const wasServedBefore = (one: Acquisition, other: Acquisition) =>
+  wasBefore(one, other, ({ granted = Number.POSITIVE_INFINITY }) => granted)
+
+/** Until then it was certainly held. */
+function heldUntil({ releasing, forced, lost, died, until }: Acquisition): number {
+  return Math.min(...[releasing, forced, lost, died, until].map((at) => at ?? Number.POSITIVE_INFINITY))
 }
 
 /** A waiter leaves the queue when its wait expires, even if its process was too busy to notice: the store knows its deadline. */

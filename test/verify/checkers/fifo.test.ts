@@ -22,18 +22,54 @@ describe('the first come, first served checker', () => {
     assert.deepEqual(fifo(createHistory(overtaken), { bound: 2 }), [])
   })
 
-  it('does not count permits that fitted beside the waiter, and those that took its room', () => {
-    const permits = (token: number) => ({ ...fair(token), mode: 'permits' as const, permits: 1, of: 3 })
+  describe('permits that were served before the waiter', () => {
+    const take = (permits: number, token: number) => ({
+      ...{ ...fair(token), mode: 'permits' as const },
+      ...{ permits, of: 3 },
+    })
     const beside = [
-      ...held('w', 'w:1', [0, 6, 21], permits(3)),
+      ...held('w', 'w:1', [0, 6, 21], take(1, 3)),
       queued(1, 'w'),
-      ...held('x', 'x:1', [2, 5, 20], permits(2)),
+      ...held('x', 'x:1', [2, 5, 20], take(1, 2)),
     ]
-    assert.deepEqual(fifo(createHistory(beside)), [])
-    const besides = (end: number) =>
-      createHistory([...beside, ...held('z', 'z:1', [0, 0.5, end], permits(1))])
-    assert.deepEqual(fifo(besides(1)), [], 'it had ended when x was called')
-    assert.equal(fifo(besides(4)).length, 1, 'its room may have come after x was served')
+    const found = (permits: number, released: number) =>
+      fifo(createHistory([...beside, ...held('z', 'z:1', [0, 0.5, released], take(permits, 1))])).length
+
+    it('do not count if there were enough for both', () => {
+      assert.deepEqual(fifo(createHistory(beside)), [])
+      assert.equal(found(1, 30), 0, 'nothing ended')
+      assert.equal(found(1, 5.5), 0, 'nor did they need what ended')
+      assert.equal(found(2, 1), 0, 'z had ended when x was called')
+      assert.equal(found(3, 1.95), 0, 'z was released just before x was called, and told so just after it')
+      assert.equal(found(2, 4), 0, 'z may have ended before x was served')
+    })
+
+    it('count if they took the room of the waiter', () => {
+      assert.equal(found(2, 5.5), 1)
+    })
+
+    it('count if they had ended, too, when the waiter was served', () => {
+      const one = (token: number) => ({ ...take(1, token), of: 1 })
+      const passing = [
+        ...held('w', 'w:1', [0, 20, 21], one(2)),
+        queued(1, 'w'),
+        ...held('x', 'x:1', [2, 5, 6], one(1)),
+      ]
+      assert.equal(fifo(createHistory(passing)).length, 1)
+    })
+  })
+
+  it('does not count a reader that fitted beside another, but one for which it waited for a writer', () => {
+    const reads = (token: number) => ({ ...fair(token), mode: 'shared' as const })
+    const readers = [
+      ...held('w', 'w:1', [0, 20, 21], reads(4)),
+      queued(1, 'w'),
+      ...held('x', 'x:1', [2, 5, 6], reads(2)),
+      ...held('u', 'u:1', [0, 0.5, 1.95], fair(1)),
+    ]
+    assert.deepEqual(fifo(createHistory(readers)), [])
+    assert.deepEqual(fifo(createHistory([...readers, ...held('y', 'y:1', [0, 5, 7], reads(3))])), [])
+    assert.equal(fifo(createHistory([...readers, ...held('v', 'v:1', [0, 8, 15], fair(3))])).length, 1)
   })
 
   it('goes by the order of grants, not by who heard of it first', () => {
