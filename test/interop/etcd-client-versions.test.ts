@@ -115,10 +115,12 @@ for (const one of grpcVersions) {
     assert.ok(grant)
     const before = cable.accepted
     cable.blackHole()
-    await assert.rejects(grant.renew(30_000, never), { code: 'BACKEND' })
-    // The connection is not broken. Only the missing answer tells the driver to open another.
-    await assert.rejects(grant.renew(30_000, never), { code: 'BACKEND' })
-    assert.ok(cable.accepted > before)
+    // The connection is not broken. Only a missing answer tells the driver to open another for its next request, which may have had its time
+    // before the connection was accepted.
+    for (let asked = 0; cable.accepted === before; asked++) {
+      assert.ok(asked < 8, 'a silent connection is not replaced')
+      await assert.rejects(grant.renew(30_000, never), { code: 'BACKEND' })
+    }
     cable.heal()
     await until(async () => ((await grant.renew(30_000, never).catch(() => 0)) ?? 0) > 0)
     assert.equal(await grant.release(), 'released')
