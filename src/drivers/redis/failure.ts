@@ -42,6 +42,23 @@ const permanentCodes: Readonly<Record<string, string>> = {
   MISCONF: 'it refuses writes because it could not save to disk',
 }
 
+/** Of a command inside a script, whose refusal has no code of its own: Redis 7.0, and the later ones with Valkey. */
+const refusedInScript = /The user executing the script can't|ACL failure in script:/
+
+/**
+ * A refusal that lasts until somebody fixes the cause: its code, and the cause with the remedy.
+ * @param message of the client's error
+ */
+export function lastingRefusal(message: string): readonly [code: string, what: string] | undefined {
+  const found = /^[A-Z]+(?= |$)/.exec(message)?.[0] ?? ''
+  const code = found === 'ERR' && refusedInScript.test(message) ? 'NOPERM' : found
+  const what = permanentCodes[code]
+  if (what === undefined) return undefined
+  const [, command] = /no permissions to run the '([^']+)' command/.exec(message) ?? []
+  const named = code === 'NOPERM' && command !== undefined
+  return [code, named ? what.replace('lacks a right', `may not run '${command}'`) : what]
+}
+
 /** Without INFO a server that has forgotten locks cannot be recognised, so it is not asked for any. */
 const noInfo =
   "this account may not run INFO, which shows whether the server may have forgotten locks: ACL SETUSER <user> +info, or quarantine: 'off', with which a restart can give a lock to a second holder"
@@ -65,10 +82,9 @@ export function toFailure(thrown: unknown, { ended, outage }: Pick<Connection, '
   )
   const code = /^[A-Z]+(?= |$)/.exec(message)?.[0] ?? ''
   const soon = transientCodes[code]
-  const never = permanentCodes[code]
+  const never = lastingRefusal(message)
   if (soon !== undefined) return { transient: true, ambiguous: false, error: refusalError(code, soon, error) }
-  if (never !== undefined)
-    return { transient: false, ambiguous: false, error: refusalError(code, never, error) }
+  if (never !== undefined) return { transient: false, ambiguous: false, error: refusalError(...never, error) }
   // The scripts' own word.
   if (code === 'NOINFO') return { transient: false, ambiguous: false, error: new NoInfoError() }
   if (code === 'ERR') {
@@ -113,5 +129,9 @@ export function isRefusal({ message }: Error): boolean {
 }
 
 function refusalError(code: string, what: string, cause: unknown): BackendError {
-  return new BackendError('redis', `the server refused (${code}): ${what}`, { cause })
+  return new BackendError('redis', refusalText(code, what), { cause })
+}
+
+export function refusalText(code: string, what: string): string {
+  return `the server refused (${code}): ${what}`
 }

@@ -31,6 +31,7 @@ import { Hold } from './hold.js'
 import { lockStatus } from './inspect.js'
 import { broke, Node, notIntroduced, notSent } from './node.js'
 import { parseOptions, type RedlockOptions, type Settings } from './options.js'
+import { Refusal } from './refusal.js'
 import { Renewals } from './renewals.js'
 import { count, type NodeReply, round } from './round.js'
 import { force, inspect, latestClock, release, retentionPassed, vote } from './scripts.js'
@@ -454,7 +455,7 @@ export class Redlock {
     const silent = nodes.filter(({ trusted, untrustedReason }, place) => {
       const one = reply[place]
       return (
-        (one instanceof Error && !(one instanceof GarbledReply)) ||
+        (one instanceof Error && !(one instanceof GarbledReply || one instanceof Refusal)) ||
         (one === undefined && (trusted || [notSent, notIntroduced, broke].includes(untrustedReason)))
       )
     })

@@ -5,10 +5,11 @@
  * those of this life of the server (`voters.ts`). Any break of the connection ends the trust: the server may have restarted and
  * forgotten.
  */
-import { createHash } from 'node:crypto'
 import type { Clock } from '../../core/clock.js'
 import type { Connection, Reply } from '../redis/client.js'
 import { GarbledReply } from '../redis/reply-shapes.js'
+import { Refusal } from './refusal.js'
+import { runScript } from './run-script.js'
 import type { Script } from './state.js'
 
 /** Identifies one life of one server. */
@@ -29,15 +30,11 @@ export const notIntroduced = 'has not said yet which server it is'
 /** Whether the server has an answer is known only once the client is connected again. */
 export const broke = 'the connection broke'
 
-const shas = new Map<Script, string>()
-
 export class Node {
   readonly label: string
   readonly connection: Connection
   identity: Identity | undefined
   trusted = false
-  /** Why the server is not trusted, for messages. */
-  untrustedReason: string = notSent
   /** The server answers, but may have forgotten votes and gives none yet. */
   quarantined = false
   /** Clock reading before which the server need not be checked again. */
@@ -46,6 +43,7 @@ export class Node {
   silent = false
   /** Grows with every break of the connection. */
   epoch = 0
+  #reason: Error = new Error(notSent)
   #unanswered = 0
   /** Attempts the server was asked to vote for and whose end it has not confirmed, each with its newest round. */
   readonly #asked = new Map<string, number>()
@@ -64,6 +62,15 @@ export class Node {
       () => this.markUntrusted(broke),
       () => undefined,
     )
+  }
+
+  /** Why the server is not trusted, for messages. */
+  get untrustedReason(): string {
+    return this.#reason.message
+  }
+
+  set untrustedReason(why: string | Refusal) {
+    this.#reason = why instanceof Refusal ? why : new Error(why)
   }
 
   markUntrusted(why: string): void {
@@ -95,7 +102,7 @@ export class Node {
     args: readonly string[],
     voting?: { readonly attempt: string; readonly round: number },
   ): Promise<readonly Reply[]> {
-    if (!this.trusted) return Promise.reject(new Error(this.untrustedReason))
+    if (!this.trusted) return Promise.reject(this.#reason)
     if (this.#unanswered >= maxUnanswered)
       return Promise.reject(new Error(`${this.#unanswered} requests are unanswered`))
     if (voting !== undefined) this.#asked.set(voting.attempt, voting.round)
@@ -130,10 +137,7 @@ export class Node {
 
   /** Like `ask`, but whether or not the server is trusted: for releases and checks. */
   run(script: Script, keys: readonly string[], args: readonly string[]): Promise<readonly Reply[]> {
-    return this.connection.run('EVALSHA', scriptHash(script), keys, args).then(toParts, async (error) => {
-      if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
-      return toParts(await this.connection.run('EVAL', script.text, keys, args))
-    })
+    return runScript(this.connection, script, keys, args)
   }
 
   /**
@@ -162,20 +166,6 @@ export class Node {
  */
 export function checkReply(reply: readonly Reply[]): void {
   if (!/^[a-z] \w+ [1-9]\d*$/.test(reply.slice(0, 3).join(' '))) throw new GarbledReply('EVALSHA', reply)
-}
-
-/** The short cuts reply with one string. */
-function toParts(reply: Reply): readonly Reply[] {
-  if (typeof reply === 'string') return reply.split(' ')
-  return Array.isArray(reply) ? reply : [reply]
-}
-
-function scriptHash(script: Script): string {
-  const known = shas.get(script)
-  if (known !== undefined) return known
-  const sha = createHash('sha1').update(script.text).digest('hex')
-  shas.set(script, sha)
-  return sha
 }
 
 /**

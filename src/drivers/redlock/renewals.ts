@@ -16,6 +16,7 @@ import { nextOrder } from '../kit/renewal-order.js'
 import type { Redlock } from './driver.js'
 import { renewMany } from './fast-paths.js'
 import type { Node } from './node.js'
+import { Refusal } from './refusal.js'
 import { count, type NodeReply } from './round.js'
 
 /** A lease, as its renewals see it. */
@@ -147,7 +148,7 @@ export class Renewals {
       }
     } catch (error) {
       // The account may use some of these keys, and not others.
-      const refused = batch.length > 1 && error instanceof Error && error.message.startsWith('NOPERM')
+      const refused = batch.length > 1 && error instanceof Refusal && error.code === 'NOPERM'
       for (const item of batch)
         if (refused) alone(item)
         else say(item, toError(error))

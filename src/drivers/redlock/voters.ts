@@ -25,6 +25,7 @@ import { evictionCheck } from './eviction.js'
 import { changeMarker, joinGroup, parseMarker, readGroup, readMarker } from './marker.js'
 import { type Identity, type Node, notIntroduced, notSent, parseIdentity } from './node.js'
 import type { Settings } from './options.js'
+import { toReason } from './refusal.js'
 import { round } from './round.js'
 
 interface NodeView {
@@ -96,7 +97,7 @@ export class Voters {
       const node = this.nodes[place]
       if (node === undefined) continue
       node.checkAgainAt = clock.now() + checkAgain
-      if (one instanceof Error) node.untrustedReason = one.message
+      if (one instanceof Error) node.untrustedReason = toReason(one)
       else if (one === undefined)
         node.untrustedReason = `no answer within ${this.#settings.commandTimeout} ms`
       else seen.push(one)
@@ -221,7 +222,7 @@ export class Voters {
 
   #suspend({ node }: NodeView, why: unknown): undefined {
     node.trusted = false
-    node.untrustedReason = why instanceof Error ? why.message : String(why)
+    node.untrustedReason = toReason(why)
     return undefined
   }
 
