@@ -2,14 +2,15 @@
  * An operator takes a lock by force.
  *
  * A hold of the strategy `session` is a `GET_LOCK`, which only the end of its connection frees: writing to the row would not let anybody in.
- * So the server ends that connection (`KILL`) first. If it refuses, nothing was changed.
+ * So the server ends that connection (`KILL`) first. If it refuses, nothing was changed. Only the connection that the row names is ended: once it
+ * is gone, the `GET_LOCK` may be that of a newcomer which has not written the row yet.
  *
  * ```
  *   ┌► look: who holds, by which token? ──► nobody who was seen at first ───► done
  *   │    │ by a row          │ by a connection
  *   │    │                   ▼
- *   │    │     whose is the GET_LOCK? ──► ours: this process gives it back
- *   │    │                   │ another's: KILL if it still has it ──► refused: error
+ *   │    │     by which one? (the row) ──► ours: this process gives it back
+ *   │    │                   │ another: KILL if it has the GET_LOCK ──► refused: error
  *   │    ▼                   ▼
  *   └─ write "free" to the row, if it still has that token ───────────────► done
  * ```

@@ -1,6 +1,6 @@
 /** The statements of an operator who takes a lock by force. */
 import type { Tables } from './schema.js'
-import { bytes, userLockName } from './sql.js'
+import { bytes, sessionConnection, userLockName } from './sql.js'
 
 /** Ends every hold: an operator's decision. @param token the newest that was seen @returns id: 0: there is a newer hold since */
 export function forceRelease(tables: Tables, name: string, token: number): string {
@@ -9,11 +9,11 @@ export function forceRelease(tables: Tables, name: string, token: number): strin
 }
 
 /**
- * Who has the GET_LOCK of a hold that lasts as long as a connection.
+ * Whose a hold is that lasts as long as a connection: the row says it, for the GET_LOCK may be a newcomer's already.
  * @returns the connection's id, or NULL; the id of the connection that asks; no row: this hold has ended
  */
 export function connectionOf(tables: Tables, name: string, token: number): string {
-  return `SELECT IS_USED_LOCK(${userLockName(tables, name)}) AS holder, CONNECTION_ID() AS own
+  return `SELECT ${sessionConnection(userLockName(tables, name))} AS holder, CONNECTION_ID() AS own
 FROM ${tables.locks} WHERE name = ${bytes(name)} AND kind = 'g' AND token = ${Math.round(token)}`
 }
 

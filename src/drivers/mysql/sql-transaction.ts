@@ -1,6 +1,6 @@
 /** The statements of `inTransaction`: one row per name, separate from the others, which stays locked for as long as a transaction lasts. */
 import type { Tables } from './schema.js'
-import { bytes, now, userLockName } from './sql.js'
+import { bytes, isSessionHeld, now, userLockName } from './sql.js'
 
 /** Takes no lock. @returns the row */
 export function findRow(table: string, name: string): string {
@@ -33,7 +33,7 @@ export function mint(table: string, name: string): string {
 /** @returns a row with the letter of the kind when the strategy `row` or `session` holds the name now */
 export function heldByLease(tables: Tables, name: string): string {
   return `SELECT kind FROM ${tables.locks} WHERE name = ${bytes(name)} AND until > ${now} AND kind <> '-'
-AND (kind <> 'g' OR IS_USED_LOCK(${userLockName(tables, name)}) IS NOT NULL)`
+AND (kind <> 'g' OR ${isSessionHeld(userLockName(tables, name))})`
 }
 
 /** Tokens follow the clock, so an old token means that the row was not used since. @returns names, the first few */

@@ -140,8 +140,30 @@ function exclusiveHold(taking: AcquireParameters, token: string): HoldStart {
   }
 }
 
-/** The end of a hold that lasts as long as a connection. */
+/** The end of what has none. */
 export const forever: number = Number.MAX_SAFE_INTEGER
+
+/**
+ * The end of a hold that lasts as long as a connection: `forever` less the id of that connection, which has 32 bits, so it is later than any
+ * time. `forever` itself names none: an older version wrote it, or a server that counts further.
+ */
+const sessionEnd = `${forever} - IF(CONNECTION_ID() < ${2 ** 32}, CONNECTION_ID(), 0)`
+
+/**
+ * The id of the connection a row of kind g belongs to. For a row that names none: of whichever has the GET_LOCK, or NULL.
+ * @param lock name of the GET_LOCK @param row alias of the row, with a dot
+ */
+export function sessionConnection(lock: string, row = ''): string {
+  return `IF(${row}until = ${forever}, IS_USED_LOCK(${lock}), ${forever} - ${row}until)`
+}
+
+/**
+ * Whether a row of kind g is still held: by its own connection. If another one has the GET_LOCK, its claim has not written the row yet, and the
+ * hold that the row shows has ended.
+ */
+export function isSessionHeld(lock: string, row = ''): string {
+  return `IF(${row}until = ${forever}, IS_USED_LOCK(${lock}) IS NOT NULL, IS_USED_LOCK(${lock}) <=> ${forever} - ${row}until)`
+}
 
 /**
  * The same for a claim that has the GET_LOCK of the row: whatever had it before has ended.
@@ -152,7 +174,7 @@ export function acquireSession(tables: Tables, taking: AcquireParameters): strin
   return `UPDATE ${tables.locks} SET kind = 'g', owner = ${bytes(claim.attempt)}, sharers = NULL, taken = 0, permits = 0,
   version = version + 1, since = ${now}, ttl = ${micros(claim.ttl)}, by_whom = ${bytes(by)}, note = ${bytes(claim.note ?? '')},
   token = LAST_INSERT_ID(GREATEST(top + 1, ${now})), top = GREATEST(top + 1, ${now}) + ${tokenReserve},
-  until = ${forever}${clearsQueue(guard) ? ', line_until = 0' : ''}
+  until = ${sessionEnd}${clearsQueue(guard) ? ', line_until = 0' : ''}
 WHERE name = ${bytes(claim.name)} AND ${guarded(taking, `until <= ${now} OR kind = 'g'`)}`
 }
 
@@ -298,6 +320,9 @@ export function create(tables: Tables, name: string): string {
 const lockColumns = `l.kind, l.owner, l.until, l.token, l.top, l.version, l.ttl, l.since, CAST(l.sharers AS CHAR) AS sharers, l.taken, l.permits,
   l.line_until, l.by_whom, l.note`
 
+const orphaned = (tables: Tables) =>
+  `IF(l.kind = 'g', NOT ${isSessionHeld(userLock(tables, 'HEX(l.name)'), 'l.')}, 0)`
+
 /** How long a waiter is presumed alive after a refresh, in µs. */
 export const livenessWindow = 3_000_000
 /** A time ahead of the clock was set before the clock was put back; a live waiter refreshes its entry within a second. */
@@ -318,7 +343,7 @@ export function readRow(tables: Tables, { name, mode }: Claim, ticket: number | 
   const line = `FROM ${tables.waiters} w WHERE w.name = ${bytes(name)}${before} AND ${fresh('w')}`
   const wanted = `(SELECT SUM(IF(w.kind = 'p' AND w.permits = ${of}, w.take, ${of})) ${line})`
   const first = `(SELECT CONCAT(w.id, ' ', w.seen) ${line} ORDER BY w.id LIMIT 1)`
-  return `SELECT ${now} AS time, ${lockColumns}, IF(l.kind = 'g', IS_FREE_LOCK(${userLock(tables, 'HEX(l.name)')}), 0) AS orphaned,
+  return `SELECT ${now} AS time, ${lockColumns}, ${orphaned(tables)} AS orphaned,
   (SELECT COUNT(*) ${line}) AS ahead, ${mode.kind === 'permits' ? wanted : '0'} AS wanted, ${ticket === undefined ? 'NULL' : first} AS first_ahead
 FROM ${tables.locks} l WHERE l.name = ${bytes(name)}`
 }
@@ -368,7 +393,7 @@ const waiterColumns = 'w.name, w.attempt, w.kind, w.take, w.permits, w.since, w.
  * @returns now, the row, 1 if it is held by a session that has ended, its name
  */
 export function rows(tables: Tables, name: string, how: 'one' | 'beginning'): string {
-  return `SELECT ${now} AS time, ${lockColumns}, IF(l.kind = 'g', IS_FREE_LOCK(${userLock(tables, 'HEX(l.name)')}), 0) AS orphaned, l.name
+  return `SELECT ${now} AS time, ${lockColumns}, ${orphaned(tables)} AS orphaned, l.name
 FROM ${tables.locks} l WHERE ${matching('l', name, how)}${how === 'one' ? '' : ` AND (l.until > ${now} OR l.line_until > ${now})`}`
 }
 
