@@ -110,8 +110,9 @@ for (const library of libraries) {
       const held = await locks.mutex(name).acquire({ wait: 20_000 })
       await owner.cli('FLUSHALL')
       const lost = performance.now()
-      assert.equal(await (await locksOf(t, library, cluster, user)).mutex(name).tryAcquire(), undefined)
-      const next = await locks.mutex(name).acquire({ wait: 20_000 })
+      // Granted at the first attempt, then only because the time is over already.
+      const early = await (await locksOf(t, library, cluster, user)).mutex(name).tryAcquire()
+      const next = early ?? (await locks.mutex(name).acquire({ wait: 20_000 }))
       assert.ok(performance.now() - lost > ttl)
       assert.ok(!held.isHeld)
       await next.release()

@@ -38,9 +38,9 @@ for (const who of ['one that knows it from before', 'one that has never met it']
 
     const asks = who === 'one that has never met it' ? peer(t, one.port, own) : known
     await until(() => asks.client.status === 'ready')
-    assert.equal(await asks.locks.mutex('x').tryAcquire(), undefined, 'there are two holders')
-    await assert.rejects(asks.locks.mutex('x').acquire({ wait: 100 }), /quarantine until/)
-    const second = await asks.locks.mutex('x').acquire({ wait: 60_000 })
+    // Granted at the first attempt, then only because the time is over already.
+    const early = await asks.locks.mutex('x').tryAcquire()
+    const second = early ?? (await asks.locks.mutex('x').acquire({ wait: 60_000 }))
     assert.ok(performance.now() > ends, 'granted while the first holder could still believe in it')
     assert.equal(first.isHeld, false)
     assert.ok(second.token > first.token)

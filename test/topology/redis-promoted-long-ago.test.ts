@@ -50,9 +50,9 @@ async function promotion(t: TestContext, who: string, persistence: Persistence):
 
   const asks = who === 'a newcomer' ? peer(t, two.port, own) : known
   await until(() => asks.client.status === 'ready')
-  assert.equal(await asks.locks.mutex('x').tryAcquire(), undefined, 'there are two holders')
-  assert.ok(performance.now() < ends, 'the machine was too slow to see anything')
-  const second = await asks.locks.mutex('x').acquire({ wait: 60_000 })
+  // Granted at the first attempt, then only because the time is over already.
+  const early = await asks.locks.mutex('x').tryAcquire()
+  const second = early ?? (await asks.locks.mutex('x').acquire({ wait: 60_000 }))
   assert.ok(performance.now() > ends, 'granted while the first holder could still believe in it')
   assert.ok(second.token > first.token)
   await second.release()
