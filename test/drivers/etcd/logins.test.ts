@@ -9,16 +9,19 @@ const root = { name: 'root', password: 'pw' }
 /** On a machine that stalls, a login that is sent again would count as a second one. */
 const login = { username: 'root', password: 'pw', requestTimeout: 60_000 }
 
+/** A busy machine takes its time to compute what is kept of a password. */
+const patient = () => AbortSignal.timeout(120_000)
+
 async function withUsers(server: EtcdServer): Promise<void> {
-  await server.ask('/v3/auth/user/add', root)
-  await server.ask('/v3/auth/role/add', { name: 'root' })
-  await server.ask('/v3/auth/user/grant', { user: 'root', role: 'root' })
-  await server.ask('/v3/auth/enable', {})
+  await server.ask('/v3/auth/user/add', root, patient())
+  await server.ask('/v3/auth/role/add', { name: 'root' }, patient())
+  await server.ask('/v3/auth/user/grant', { user: 'root', role: 'root' }, patient())
+  await server.ask('/v3/auth/enable', {}, patient())
 }
 
 /** Every login so far is good no more, though the password is the same. */
 async function forgetLogins(server: EtcdServer): Promise<void> {
-  const { token } = (await server.ask('/v3/auth/authenticate', root)) as { token: string }
+  const { token } = (await server.ask('/v3/auth/authenticate', root, patient())) as { token: string }
   const answer = await fetch(`${server.url}/v3/auth/user/changepw`, {
     method: 'POST',
     headers: { authorization: token },
