@@ -21,6 +21,7 @@ import { createLocks } from 'holdfast'
 import { local } from 'holdfast/local'
 import { systemEnv } from '../../src/core/engine.js'
 import { fixedAddress } from '../../src/drivers/local/address.js'
+import { answerTimeout } from '../../src/drivers/local/call.js'
 import { newSocketName, publish } from '../../src/drivers/local/file-election.js'
 import { thisProcess } from '../../src/drivers/local/processes.js'
 import { version } from '../../src/drivers/local/protocol.js'
@@ -506,6 +507,35 @@ test('a wait that was given up while the broker was stopped leaves nothing for w
   await broker.kill()
   await idle.close()
   assert.equal(brokerOf(options.directory), broker.pid, 'it started a broker, to leave it')
+})
+
+test('an answer that arrived while the event loop stood still is read before its call is given up', async () => {
+  const directory = freshDirectory()
+  const broker = await start({ directory })
+  await broker.acquire('who-runs-the-broker')
+  const locks = createLocks(local({ directory }))
+  await locks.mutex('warm').run(() => undefined)
+  const asked = locks.mutex('stood still').tryAcquire({ ttl: 120_000 })
+  // It leaves now. Nothing is read here until the broker has answered others after it, and the time of the call is over.
+  await new Promise(setImmediate)
+  const script = `
+    const began = performance.now()
+    const { createLocks } = await import(${JSON.stringify(import.meta.resolve('holdfast'))})
+    const { local } = await import(${JSON.stringify(import.meta.resolve('holdfast/local'))})
+    const locks = createLocks(local({ directory: ${JSON.stringify(directory)} }))
+    const held = () => locks.inspect('stood still').then(({ holders }) => holders.length > 0, () => false)
+    while (!(await held()) || performance.now() < began + ${answerTimeout})
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    await locks.close()`
+  const { status } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+    timeout: 110_000,
+    stdio: 'inherit',
+  })
+  assert.equal(status, 0)
+  const lease = await asked
+  assert.ok(lease, 'the answer was there')
+  assert.equal(await lease.release(), 'released')
+  await locks.close()
 })
 
 after(async () => {
