@@ -94,11 +94,19 @@ export class HttpHost {
     return new Promise((resolve, reject) => {
       const request = this.#open(options)
       let late = false
+      let over = false
       options.begun?.(() => request.destroy(new Error('was ended from here')))
-      const stop = this.#clock.at(sent + timeout, () => {
+      const giveUp = () => {
+        if (over) return
         late = true
         request.destroy()
-      })
+      }
+      // After a stall the answer may be unread in the socket: `soon` runs after it is read.
+      const disarm = this.#clock.at(sent + timeout, () => this.#clock.soon(giveUp))
+      const stop = () => {
+        over = true
+        disarm()
+      }
       const fail = (error: Error) => {
         stop()
         const why = late ? `gave no answer within ${Math.round(timeout)} ms` : error.message
@@ -114,14 +122,8 @@ export class HttpHost {
         response.on('error', fail)
         response.on('end', () => {
           stop()
-          const text = Buffer.concat(parts).toString()
-          resolve({
-            status: response.statusCode ?? 0,
-            headers: response.headers,
-            text,
-            sent,
-            repeated: false,
-          })
+          const { statusCode: status = 0, headers } = response
+          resolve({ status, headers, text: Buffer.concat(parts).toString(), sent, repeated: false })
         })
       })
       request.end(options.body)
