@@ -177,8 +177,9 @@ export class Client {
     loginTimeout = timeout,
   ): Promise<Reply<T>> {
     for (let again = false; ; again = true) {
-      const login = await this.#token(at, loginTimeout)
+      let login: string | undefined
       try {
+        login = await this.#token(at, loginTimeout)
         return await this.#member(at).send<T>(method, ask, timeout, login)
       } catch (error) {
         // Closing ended the request.
@@ -217,11 +218,17 @@ export class Client {
   #logIn(at: number, ask: object): Login {
     const timeout = loginTimeouts * this.#settings.requestTimeout
     const sent = this.#member(at).send<{ token?: string }>('authenticate', ask, timeout, undefined)
-    const login: Login = { at, token: sent.then(({ is }) => String(is.token)) }
+    const before = this.#login
+    const token = new Promise<string>((resolve, reject) => {
+      // A token is good at every endpoint: the one that was left may answer yet.
+      before?.token.then(resolve, () => undefined)
+      sent.then(({ is }) => resolve(String(is.token)), reject)
+    })
+    const login: Login = { at, token }
     this.#login = login
-    login.token.then(
-      (token) => {
-        login.granted = token
+    token.then(
+      (granted) => {
+        login.granted = granted
       },
       () => {
         if (this.#login === login) this.#login = undefined

@@ -1,9 +1,14 @@
 // Second tier because it says of a busy client what access.test.ts says of one request.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { fakeClock } from '../../support/fake-clock.js'
 import { leakCheck } from '../../support/leaks.js'
+import { startProxy } from '../../support/proxy.js'
 import { type EtcdServer, startEtcd } from '../../support/servers/etcd.js'
-import { locksOf, protocols } from './support/scene.js'
+import { until } from '../../support/until.js'
+import { once } from '../support/asking.js'
+import { claim } from '../support/session-store.js'
+import { cabled, locksOf, protocols } from './support/scene.js'
 
 const root = { name: 'root', password: 'pw' }
 /** On a machine that stalls, a login that is sent again would count as a second one. */
@@ -49,6 +54,42 @@ for (const [protocol, over] of protocols)
     const leases = await Promise.all(names.map((name) => locks.mutex(name).acquire({ ttl: 60_000 })))
     assert.equal((await loginsAt(server)) - before, 1)
     for (const one of [lease, ...leases]) await one.release()
+  })
+
+test('a login answered after its endpoint was left serves who waits for another', async (t) => {
+  await using server = await startEtcd()
+  await withUsers(server)
+  const isLogin = (bytes: Buffer) => bytes.includes('/v3/auth/authenticate')
+  const silent = await startProxy({ port: server.port })
+  t.after(() => silent.stop())
+  silent.up.hold(isLogin)
+  const clock = fakeClock()
+  const { driver, cable } = await cabled(t, server, { ...login, requestTimeout: 2_000 }, clock, [
+    `127.0.0.1:${silent.port}`,
+  ])
+  cable.up.hold(isLogin)
+  const grant = driver.acquire(claim('a'), once())
+  await cable.up.holding()
+  await clock.advance(2_000)
+  await silent.up.holding()
+  let granted: unknown
+  void grant.then((it) => {
+    granted = it
+  }, assert.ifError)
+  cable.up.pass()
+  await until(() => granted, { what: 'the lock, with the login of the endpoint that was left' })
+})
+
+for (const [protocol, over] of protocols)
+  test(`${protocol}: who waits for a login when the locks are closed hears that they were`, async (t) => {
+    await using server = await startEtcd()
+    await withUsers(server)
+    const { driver, cable } = await cabled(t, server, { ...over, ...login })
+    cable.down.hold()
+    const closed = assert.rejects(async () => driver.forceRelease?.('a'), { code: 'CLOSED' })
+    await cable.down.holding()
+    await driver.close()
+    await closed
   })
 
 after(leakCheck)
