@@ -11,7 +11,7 @@
  * |---|---|---|
  * | its present boot id | – | trusted |
  * | missing | all answer and none knows a group | a new group: trusted, marked |
- * | missing | a majority answers and none knows a group | trusted `maxTtl` after its start: servers that do not answer may know one |
+ * | missing | a majority answers and none knows a group | servers that do not answer may know one: trusted `maxTtl` after its start if nothing was deleted since (`deletions.ts`), else `maxTtl` after that was noticed |
  * | another | known, without its boot id | it has restarted: trusted `maxTtl` after its start; or a replica was promoted: `maxTtl` after that was noticed |
  * | missing | known | it has restarted without its data, or they were deleted: trusted `maxTtl` after that was noticed |
  * | `q <until> <boot id>` | – | trusted when its clock has passed `until` |
@@ -21,6 +21,7 @@
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { evictionWarning, parseInfo, withinTime } from '../redis/server.js'
+import { nothingDeleted } from './deletions.js'
 import { evictionCheck } from './eviction.js'
 import { changeMarker, joinGroup, parseMarker, readGroup, readMarker } from './marker.js'
 import { type Identity, type Node, notIntroduced, notSent, parseIdentity } from './node.js'
@@ -191,9 +192,19 @@ export class Voters {
     // The server has given no vote since the note was left.
     const lost = marker.is === 'note' ? Math.min(marker.at, node.wall) : node.wall
     // The servers that answer may never have met this life of the server, so a missing marker cannot tell a restart from data deleted since.
-    const forgot = deleted || (marker.is === 'note' && !founding) ? lost : identity.since
+    const sinceStart = founding ? await this.#hasDeletedNothing(one) : !deleted && marker.is !== 'note'
+    const forgot = sinceStart ? identity.since : lost
     const until = Math.ceil(forgot + (maxTtl + 1_000) * 1_000)
     return this.#waited(await this.#writeMarker(one, `q ${until} ${identity.boot}`), until)
+  }
+
+  /** Asked after the note was read: what is deleted later takes the note away, and the marker is then not changed. */
+  async #hasDeletedNothing({ node, epoch }: NodeView): Promise<boolean> {
+    const asked = node.connection.command('INFO', 'commandstats')
+    const stats = await withinTime(this.#env.clock, this.#settings.commandTimeout, asked)
+    // Another life counts anew.
+    if (epoch !== node.epoch) throw new Error(node.untrustedReason)
+    return nothingDeleted(parseInfo(String(stats)))
   }
 
   #waited(one: NodeView, until: number): NodeView | undefined {
