@@ -30,7 +30,7 @@ export async function guardedCommit<Version>(commit: GuardedCommit<Version>): Pr
   for (let attempt = 0; attempt < attempts; attempt++) {
     checkFence(fence)
     const there = await commit.read()
-    const newest = tokenFrom(there?.token)
+    const newest = tokenFrom(there?.token, name)
     if (newest > fence.token) throw new StaleTokenError(fence.name, fence.token, newest)
     if (await commit.write(String(fence.token), there?.version)) return
   }

@@ -69,7 +69,7 @@ export async function guardedTxn(
   const deciding = reply.succeeded === true ? reply : reply.responses?.[0]?.response_txn
   if (deciding?.succeeded === true) return deciding.responses?.slice(1) ?? []
   const newest = deciding?.responses?.[0]?.response_range?.kvs?.[0]?.value
-  throw new StaleTokenError(name, token, newest === undefined ? undefined : tokenFrom(text(newest)))
+  throw new StaleTokenError(name, token, newest === undefined ? undefined : tokenFrom(text(newest), fenceKey))
 }
 
 const digits = (token: number) => String(token).padStart(16, '0')

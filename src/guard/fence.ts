@@ -45,7 +45,16 @@ export function assertFresh(changed: number | bigint | null | undefined, fence: 
   if (BigInt(changed) === 0n) throw new StaleTokenError(fence.name, fence.token)
 }
 
-/** Stores return tokens as numbers, bigints or text. */
-export function tokenFrom(value: unknown): number {
-  return value === null || value === undefined ? 0 : Number(value)
+/**
+ * Stores return tokens as numbers, bigints or text; nothing counts as 0. @throws TypeError for anything else: compared
+ * as it is, it would let stale tokens in
+ */
+export function tokenFrom(value: unknown, where: string): number {
+  if (value === null || value === undefined) return 0
+  const token = ['number', 'bigint', 'string'].includes(typeof value) ? Number(value) : Number.NaN
+  if (Number.isNaN(token))
+    throw new TypeError(
+      `${where} has ${describe(value)} where the newest token belongs; was it written by something else, or converted by the client?`,
+    )
+  return token
 }

@@ -2,6 +2,7 @@
 import { randomInt } from 'node:crypto'
 import { StaleTokenError } from '../core/errors.js'
 import { describe } from '../core/name.js'
+import { checkFence } from './fence.js'
 import type { Fences } from './http.js'
 
 /** How many values stand in for the names that are no longer kept one by one: 512 KiB. */
@@ -22,7 +23,8 @@ export function memoryFences({ names = 10_000 }: { readonly names?: number } = {
   const seed = randomInt(2 ** 32)
   const group = (name: string) => hash(name, seed) % buckets
   return {
-    async admit({ name, token }) {
+    async admit(fence) {
+      const { name, token } = checkFence(fence)
       const seen = newest.get(name) ?? others?.[group(name)] ?? 0
       if (seen > token) throw new StaleTokenError(name, token, seen)
       newest.delete(name)

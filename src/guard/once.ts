@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { checkName, describe } from '../core/name.js'
 import type { Fence } from './fence.js'
-import type { Sql } from './sql-client.js'
+import { columnOf, type Sql } from './sql-client.js'
 import { admit } from './sql-guard.js'
 import { Text } from './sql-text.js'
 
@@ -84,9 +84,9 @@ async function read(
   const [row] = (await db.run(text, values)).rows
   if (row === undefined) return undefined
   return {
-    attempt: String(row['attempt']),
-    done: Number(row['done']) === 1,
-    result: parseResult(row['result']),
+    attempt: String(columnOf(row, 'attempt', table)),
+    done: Number(columnOf(row, 'done', table)) === 1,
+    result: parseResult(columnOf(row, 'result', table)),
   }
 }
 

@@ -62,7 +62,7 @@ async function fenced(
     throw new TypeError(
       `guardedCommands: the client writes ${describe(String(replies[0]))} where ${describe(keys[0])} was asked for (keyPrefix?), but cannot tell the keys among the words of a command; give a client that changes no keys, and keys in full`,
     )
-  throw new StaleTokenError(fence.name, fence.token, tokenFrom(replies[0]))
+  throw new StaleTokenError(fence.name, fence.token, tokenFrom(replies[0], describe(keys[0])))
 }
 
 export interface GuardedValue {

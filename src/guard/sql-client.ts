@@ -67,8 +67,15 @@ export function postgresJs(sql: PostgresJsClient): Sql {
 /** A pool or connection of mysql2/promise. */
 export interface Mysql2Client {
   /** For statements without values. */
-  query(text: string, values: unknown[]): Promise<[unknown, unknown]>
-  execute(text: string, values: never[]): Promise<[unknown, unknown]>
+  query(statement: Mysql2Statement, values: unknown[]): Promise<[unknown, unknown]>
+  execute(statement: Mysql2Statement, values: never[]): Promise<[unknown, unknown]>
+}
+
+/** The form of rows that the guards read, whatever the options of the pool are. */
+export interface Mysql2Statement {
+  readonly sql: string
+  readonly rowsAsArray: false
+  readonly nestTables: false
 }
 
 export function mysql2(client: Mysql2Client): Sql {
@@ -82,8 +89,10 @@ export function mysql2(client: Mysql2Client): Sql {
     dialect: 'mysql',
     async run(text, values) {
       const sent = bound(values).map(within)
-      const prepared = () => client.execute(withTypes(text, sent), sent as never[])
-      const [answer] = await (sent.length === 0 ? client.query(text, []) : prepared())
+      const statement = { sql: withTypes(text, sent), rowsAsArray: false, nestTables: false } as const
+      const [answer] = await (sent.length === 0
+        ? client.query(statement, [])
+        : client.execute(statement, sent as never[]))
       return fromMysql(answer)
     },
   }
@@ -96,8 +105,7 @@ export interface MariadbClient {
   execute(statement: MariadbStatement, values: unknown[]): Promise<unknown>
 }
 
-export interface MariadbStatement {
-  readonly sql: string
+export interface MariadbStatement extends Mysql2Statement {
   readonly namedPlaceholders: false
 }
 
@@ -112,12 +120,25 @@ export function mariadb(client: MariadbClient): Sql {
     dialect: 'mysql',
     async run(text, values) {
       const sent = bound(values).map(within)
-      const statement = { sql: withTypes(text, sent), namedPlaceholders: false } as const
+      const statement = {
+        sql: withTypes(text, sent),
+        rowsAsArray: false,
+        nestTables: false,
+        namedPlaceholders: false,
+      } as const
       return fromMysql(
         await (sent.length === 0 ? client.query(statement, []) : client.execute(statement, sent)),
       )
     },
   }
+}
+
+/** What a guard has asked for. @throws TypeError when the client has changed the form of its rows: nothing may pass for a token */
+export function columnOf(row: SqlRow, column: string, table: string): unknown {
+  if (typeof row === 'object' && row !== null && Object.hasOwn(row, column)) return row[column]
+  throw new TypeError(
+    `${table}: the client returned a row without the column ${column} that was selected; guards need rows as objects with columns named as in the statement (no transform, no rows as arrays)`,
+  )
 }
 
 function bound(values: readonly unknown[]): Plain[] {

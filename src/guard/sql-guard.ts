@@ -16,7 +16,7 @@ import {
   upsertStatement,
   type Values,
 } from './sql.js'
-import type { Sql, SqlRow } from './sql-client.js'
+import { columnOf, type Sql, type SqlRow } from './sql-client.js'
 import { Text } from './sql-text.js'
 
 export interface GuardedRow extends Target {
@@ -68,15 +68,27 @@ export async function guardedDelete(db: Sql, row: Omit<GuardedRow, 'set'>): Prom
  */
 export async function guardedUpsert(db: Sql, row: GuardedRow): Promise<void> {
   const fence = checkFence(row.fence)
-  const { changed } = await send(db, upsertStatement(db.dialect, row, row.set, fence.token))
-  // MySQL counts 2 for an overwritten row; its 1 may be an inserted row, or one that was found and left as it was.
-  if (changed >= (db.dialect === 'mysql' ? 2 : 1)) return
-  const newest = await readNewest(db, row)
-  if (newest !== undefined && newest > fence.token) throw new StaleTokenError(fence.name, fence.token, newest)
+  for (let attempt = 0; attempt < attempts; attempt++) {
+    const { changed } = await send(db, upsertStatement(db.dialect, row, row.set, fence.token))
+    // MySQL counts 2 for an overwritten row; its 1 may be an inserted row, or one that was found and left as it was.
+    if (changed >= (db.dialect === 'mysql' ? 2 : 1)) return
+    const newest = await readNewest(db, row)
+    if (newest !== undefined && newest > fence.token)
+      throw new StaleTokenError(fence.name, fence.token, newest)
+    if (db.dialect === 'mysql') return
+    // The row with the newer token was deleted since.
+  }
+  throw new Error(unwritten(row, fence))
 }
 
+/** How often a write is sent that neither reached the row nor was refused by its fence: each time somebody must have replaced the row. */
+const attempts = 10
+
+const unwritten = ({ table }: Target, { token }: Fence) =>
+  `${table}: a write with token ${token} did not reach its row, which has no newer token; is it held back by a trigger, a rule or a policy?`
+
 async function guarded(db: Sql, row: Target, fence: Fence, statement: Statement): Promise<boolean> {
-  for (;;) {
+  for (let attempt = 0; attempt < attempts; attempt++) {
     if ((await send(db, statement)).changed > 0) return true
     const newest = await readNewest(db, row)
     if (newest === undefined) return false
@@ -85,12 +97,13 @@ async function guarded(db: Sql, row: Target, fence: Fence, statement: Statement)
     if (newest === fence.token) return true
     // The row was inserted since, with an older token.
   }
+  throw new Error(unwritten(row, fence))
 }
 
 /** Reads under the row's lock: a plain read in a transaction may see a snapshot older than what caused the refusal. */
 async function readNewest(db: Sql, target: Target): Promise<number | undefined> {
   const [row] = (await send(db, readStatement(db.dialect, target))).rows
-  return row === undefined ? undefined : tokenFrom(row['fence'])
+  return row === undefined ? undefined : tokenFrom(columnOf(row, 'fence', target.table), target.table)
 }
 
 const send = (db: Sql, { text, values }: Statement) => db.run(text, values)

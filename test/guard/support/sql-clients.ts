@@ -41,8 +41,9 @@ const overMysql2 =
   (create: unknown, options: object = {}, mode?: string): Connect =>
   async (url) => {
     const connection = await (create as Mysql2)({ ...partsOf(url), ...options })
-    if (mode !== undefined) await connection.query(`set sql_mode = '${mode}'`, [])
-    return { db: mysql2(connection), close: () => connection.end() }
+    const db = mysql2(connection)
+    if (mode !== undefined) await db.run(`set sql_mode = '${mode}'`, [])
+    return { db, close: () => connection.end() }
   }
 
 type Mariadb = (options: object) => Promise<MariadbClient & { end(): Promise<unknown> }>
