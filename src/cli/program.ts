@@ -4,6 +4,7 @@ import { commandLine } from './command-line.js'
 import { withoutCommand } from './commands/run.js'
 import { badInput, CliError, endSoon, exits, toExitCode } from './exit.js'
 import { toFailure } from './failure.js'
+import { watchOutput } from './output.js'
 import { json } from './print.js'
 import { dismissEarly } from './run/spawn-helpers.js'
 
@@ -31,20 +32,6 @@ process.once('exit', () => {
   process.exitCode = exits.internal
   say(new CliError(exits.internal, 'ended before it was done'))
 })
-
-/** A reader that closed the pipe, such as `head -1`, has what it wanted. Any other write error must not end in exit code 0. */
-function watchOutput(): void {
-  let failure: NodeJS.ErrnoException | undefined
-  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') failure ??= error
-  })
-  process.stderr.on('error', () => undefined)
-  process.once('exit', () => {
-    if (failure === undefined) return
-    process.exitCode = exits.output
-    console.error(`holdfast: the standard output cannot be written: ${failure.message}`)
-  })
-}
 
 export function main(argv: readonly string[]): Promise<void> {
   return findCommand(argv).then(finished, failed)

@@ -178,6 +178,8 @@ test('a token that nobody could read is no hold: the lock is released', async ()
   )
   const { code, stderr } = await running.ended
   assert.equal(code, 0, stderr)
+  // A store that is too slow says so instead.
+  assert.doesNotMatch(stderr, /could not be printed.*\n(?!74\n)/)
 })
 
 test('nobody else of the machine may connect to the socket that releases it, whatever the umask', async () => {

@@ -75,7 +75,7 @@ function start(plan: HoldPlan, report: Report): Promise<number> {
               background.disconnect()
               return reject(
                 new CliError(
-                  exits.failed,
+                  exits.output,
                   `the token could not be printed (${error.message}); the lock is given back`,
                 ),
               )
