@@ -49,7 +49,7 @@ const refused: readonly [what: string, args: string[], code: number, complaint: 
     126,
     /plain\.txt is not executable; chmod \+x it/,
   ],
-  ['a folder as a command', ['run', 'x', '--', '/tmp'], 126, /\/tmp is not executable/],
+  ['a directory as a command', ['run', 'x', '--', '/tmp'], 126, /\/tmp is a directory; name a program in it/],
   [
     'a duration without a unit',
     ['run', 'x', '--wait', '5', ...command],

@@ -17,6 +17,8 @@ export function checkCommand([file]: readonly string[], env: NodeJS.ProcessEnv):
     : (env.PATH ?? '/usr/local/bin:/usr/bin:/bin').split(delimiter).map((folder) => join(folder || '.', file))
   const found = places.map(statOrUndefined)
   if (found.includes('executable')) return
+  if (!found.includes('there') && found.includes('directory'))
+    throw new CliError(exits.notExecutable, `${plain(file)} is a directory; name a program in it`)
   if (found.includes('there'))
     throw new CliError(
       exits.notExecutable,
@@ -25,9 +27,11 @@ export function checkCommand([file]: readonly string[], env: NodeJS.ProcessEnv):
   throw new CliError(exits.notFound, `command not found: ${plain(file)}`)
 }
 
-function statOrUndefined(path: string): 'executable' | 'there' | 'absent' {
+function statOrUndefined(path: string): 'executable' | 'directory' | 'there' | 'absent' {
   try {
-    if (!statSync(path).isFile()) return 'there'
+    const stat = statSync(path)
+    if (stat.isDirectory()) return 'directory'
+    if (!stat.isFile()) return 'there'
     accessSync(path, constants.X_OK)
     return 'executable'
   } catch (error) {
