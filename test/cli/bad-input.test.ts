@@ -106,6 +106,24 @@ const refused: readonly [what: string, args: string[], code: number, complaint: 
     /--shared and --permits exclude each other/,
   ],
   [
+    'two waits',
+    ['run', 'x', '--no-wait', '--wait', '2s', ...command],
+    64,
+    /--wait and --no-wait exclude each other; leave out one/,
+  ],
+  [
+    'two waits, the other way round',
+    ['run', 'x', '--wait', 'forever', '--no-wait', ...command],
+    64,
+    /--wait and --no-wait exclude each other; leave out one/,
+  ],
+  [
+    'two waits of a hold',
+    ['hold', 'x', '--wait=2s', '--no-wait', '--for', '1'],
+    64,
+    /--wait and --no-wait exclude each other; leave out one/,
+  ],
+  [
     'an exit code out of range',
     ['run', 'x', '-E', '256', ...command],
     64,

@@ -39,6 +39,7 @@ export interface Wording {
 const defaultWait = 30_000
 
 export function claimOptions(command: Command, { noWait, maxHold, killAfter }: Wording): Command {
+  refuseBothWaits(command)
   command
     .option('--wait <duration>', 'how long to wait for the lock: 500ms, 30s, 5m, forever (default: 30s)')
     .option('--no-wait', noWait)
@@ -55,6 +56,15 @@ export function claimOptions(command: Command, { noWait, maxHold, killAfter }: W
     .option('-q, --quiet', 'say nothing but errors; a lock that was not free is none')
     .option('--json', 'tell what happens as lines of JSON on stderr')
     .option('-v, --verbose', verboseText)
+}
+
+/** To commander they are one option, of which the last value counts. */
+function refuseBothWaits(command: Command): void {
+  const given = new Set<string>()
+  for (const name of ['wait', 'no-wait']) command.on(`option:${name}`, () => given.add(name))
+  command.hook('preAction', () => {
+    if (given.size > 1) throw badInput('--wait and --no-wait exclude each other; leave out one')
+  })
 }
 
 /** Validates the request; sends nothing yet. @throws CliError */
