@@ -26,38 +26,57 @@ after(async () => {
   b.close()
 })
 
-/** Signals the run after so many ms, and requires that it ends of the signal. */
-async function interrupted(run: Running, ms: number, told: RegExp): Promise<void> {
-  let over = false
-  void run.ended.then(() => {
-    over = true
-  })
+interface Started {
+  readonly run: Running
+  /** Clock reading before it was started. */
+  readonly begun: number
+}
+
+function started(...args: readonly string[]): Started {
+  const begun = performance.now()
+  return { begun, run: b.start(...args) }
+}
+
+/**
+ * Signals the run after so many ms, and requires that it ends of the signal; once it has been running for `own` ms, it may come to its own
+ * end before: the lock is not to be had, or nobody says.
+ */
+async function interrupted({ run, begun }: Started, ms: number, own: number, told: RegExp): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, ms))
-  // On a busy machine it may have come to its own end before.
-  const expected = over ? 69 : 129
   kill(run.pid, 'SIGHUP')
+  const late = performance.now() - begun >= own
   const { code, stdout, stderr } = await run.ended
-  assert.deepEqual([code, stdout], [expected, ''], stderr)
-  if (expected === 129) assert.match(stderr, told)
+  assert.ok(code === 129 || (late && (code === 69 || code === 75)), `${code}: ${stderr}`)
+  assert.equal(stdout, '')
+  if (code === 129) assert.match(stderr, told)
 }
 
 /** Does the process handle HUP by now? Node by itself does not. */
 function handlesHup({ pid }: Running): boolean {
-  const [, mask = '0'] = /^SigCgt:\s*(\w+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
-  return (BigInt(`0x${mask}`) & 1n) === 1n
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+    const [, mask = '0'] = /^SigCgt:\s*(\w+)$/m.exec(status) ?? []
+    return (BigInt(`0x${mask}`) & 1n) === 1n
+  } catch {
+    // It has come to its own end.
+    return true
+  }
 }
 
 test('HUP after the wait has ended, while the store is asked for the holder', async () => {
   const runs = [2_100, 3_000].map((ms) => ({
     ms,
-    run: b.start('run', 'x', '--wait', '3s', '--', 'echo', 'ran'),
+    one: started('run', 'x', '--wait', '3s', '--', 'echo', 'ran'),
   }))
-  const waiting = () => runs.every(({ run }) => run.stderr().includes('waiting'))
+  const waiting = () => runs.every(({ one }) => one.run.stderr().includes('waiting'))
   await until(waiting, { within: 60_000, what: 'the runs to wait' })
   // They have waited for a second by now, and ask for the holder for two seconds after their three.
   server.pause()
+  const paused = performance.now()
+  // If it has heard of the holder just before its three seconds are over it need not ask.
+  const own = ({ begun }: Started) => (paused - begun < 2_500 ? 4_500 : 3_000)
   const told = /^holdfast: waiting .* for "x".*\n(holdfast: waiting .*the store cannot be asked.*\n)?$/
-  await Promise.all(runs.map(({ ms, run }) => interrupted(run, ms, told)))
+  await Promise.all(runs.map(({ ms, one }) => interrupted(one, ms, own(one), told)))
   server.resume()
 })
 
@@ -65,11 +84,12 @@ test('HUP while a single attempt is not answered', async () => {
   server.pause()
   const runs = [0, 500, 3_000].map((ms) => ({
     ms,
-    run: b.start('run', 'x', '--no-wait', '--', 'echo', 'ran'),
+    one: started('run', 'x', '--no-wait', '--', 'echo', 'ran'),
   }))
-  const ready = () => runs.every(({ run }) => handlesHup(run))
+  const ready = () => runs.every(({ one }) => handlesHup(one.run))
   await until(ready, { within: 60_000, what: 'the runs to handle signals' })
-  await Promise.all(runs.map(({ ms, run }) => interrupted(run, ms, /^$/)))
+  // It gives up when a request has had no answer for two seconds.
+  await Promise.all(runs.map(({ ms, one }) => interrupted(one, ms, 2_000, /^$/)))
   server.resume()
 })
 
