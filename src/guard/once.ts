@@ -7,7 +7,7 @@ import { checkName, describe } from '../core/name.js'
 import type { Fence } from './fence.js'
 import { columnOf, type Sql } from './sql-client.js'
 import { admit } from './sql-guard.js'
-import { Text } from './sql-text.js'
+import { ownKey, Text } from './sql-text.js'
 
 export interface OnceOptions {
   /** @default 'holdfast_once' */
@@ -63,7 +63,7 @@ export async function once<R>(
  */
 async function insert(db: Sql, table: string, key: string, attempt: string): Promise<void> {
   const to = new Text(db.dialect)
-  const values = `(${to.value(key, 'key')}, ${to.value(attempt, 'attempt')})`
+  const values = `(${to.value(ownKey(db.dialect, key), 'key')}, ${to.value(attempt, 'attempt')})`
   const taken = db.dialect === 'mysql' ? 'on duplicate key update id = id' : 'on conflict (id) do nothing'
   const { text, values: sent } = to.as(
     `insert into ${to.name(table)} (id, attempt) values ${values} ${taken}`,
@@ -79,7 +79,7 @@ async function read(
 ): Promise<{ attempt: string; done: boolean; result: unknown } | undefined> {
   const to = new Text(db.dialect)
   const { text, values } = to.as(
-    `select attempt, done, result from ${to.name(table)} where id = ${to.value(key, 'key')} for update`,
+    `select attempt, done, result from ${to.name(table)} where id = ${to.value(ownKey(db.dialect, key), 'key')} for update`,
   )
   const [row] = (await db.run(text, values)).rows
   if (row === undefined) return undefined
@@ -90,10 +90,14 @@ async function read(
   }
 }
 
-/** `null`: nothing. @throws TypeError for what JSON cannot represent, before it is recorded */
+/**
+ * In ASCII, which no character set of a connection, a database or a table changes or refuses.
+ * @returns `null`: nothing @throws TypeError for what JSON cannot represent, before it is recorded
+ */
 function toJson(key: string, result: unknown): string | null {
+  const escaped = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
   try {
-    return JSON.stringify(result) ?? null
+    return JSON.stringify(result)?.replace(/[\u0080-\uffff]/g, escaped) ?? null
   } catch (error) {
     throw new TypeError(`the result of ${key} cannot be kept as JSON: ${(error as Error).message}`, {
       cause: error,
@@ -109,7 +113,7 @@ function parseResult(json: unknown): unknown {
 async function finish(db: Sql, table: string, key: string, json: string | null): Promise<void> {
   const to = new Text(db.dialect)
   const { text, values } = to.as(
-    `update ${to.name(table)} set done = 1, result = ${to.value(json, 'result')} where id = ${to.value(key, 'key')}`,
+    `update ${to.name(table)} set done = 1, result = ${to.value(json, 'result')} where id = ${to.value(ownKey(db.dialect, key), 'key')}`,
   )
   await db.run(text, values)
 }

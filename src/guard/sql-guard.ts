@@ -17,7 +17,7 @@ import {
   type Values,
 } from './sql.js'
 import { columnOf, type Sql, type SqlRow } from './sql-client.js'
-import { Text } from './sql-text.js'
+import { ownKey, Text } from './sql-text.js'
 
 export interface GuardedRow extends Target {
   /** Columns and their new values, `expression('stock - ?', 1)`, or `json(value)` for a column of type JSON. */
@@ -127,7 +127,7 @@ export async function admit(
   { table = 'holdfast_fences' }: FenceTable = {},
 ): Promise<void> {
   checkFence(fence)
-  const target: Target = { table, key: { name: fence.name }, column: 'token' }
+  const target: Target = { table, key: { name: ownKey(db.dialect, fence.name) }, column: 'token' }
   await send(db, upsertStatement(db.dialect, target, {}, fence.token))
   const newest = await readNewest(db, target)
   if (newest === undefined || newest > fence.token) throw new StaleTokenError(fence.name, fence.token, newest)

@@ -77,6 +77,14 @@ export class Text {
   }
 }
 
+/**
+ * A key of a table of holdfast's own. MySQL keeps it as bytes, and a client encodes text as its connection says: in latin1 or GBK, one name
+ * would be two, and two names one if they differ only in characters that are missing there.
+ */
+export function ownKey(dialect: Dialect, name: string): Plain {
+  return dialect === 'mysql' ? Buffer.from(name) : name
+}
+
 /** @param kept the column that the guard itself writes */
 export function checkedEntries(
   what: string,
