@@ -23,7 +23,13 @@ interface Client {
 }
 
 const next = (_: unknown, use: () => unknown) => use()
-const common = { namedPlaceholders: true, dateStrings: true, rowsAsArray: true, typeCast: next }
+const common = {
+  namedPlaceholders: true,
+  dateStrings: true,
+  rowsAsArray: true,
+  nestTables: true,
+  typeCast: next,
+}
 const options = {
   mysql2: { ...common, supportBigNumbers: true, bigNumberStrings: true, decimalNumbers: true },
   mariadb: {

@@ -7,9 +7,11 @@
  */
 import { describe } from '../../core/name.js'
 
+/** Rows as plain arrays, whatever the options of the pool say. */
 interface QueryOptions {
   readonly sql: string
   readonly rowsAsArray: boolean
+  readonly nestTables: boolean
 }
 
 /** A connection from the pool of either client. */
@@ -121,7 +123,7 @@ async function onAcquired(
 export async function queryOn(connection: Pick<MysqlConnection, 'query'>, sql: string): Promise<Answer> {
   // Only mariadb connections have `batch`.
   const mariadb = 'batch' in connection
-  return toAnswer(await connection.query({ sql, rowsAsArray: true }), mariadb)
+  return toAnswer(await connection.query({ sql, rowsAsArray: true, nestTables: false }), mariadb)
 }
 
 /** @param bare the object that the client wraps anew each time its pool hands it out */

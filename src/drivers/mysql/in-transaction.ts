@@ -14,7 +14,11 @@ const clock = systemClock()
 
 /** A connection of mysql2 (promise flavour) or mariadb with an open transaction. */
 export interface MysqlTransaction {
-  query(options: { readonly sql: string; readonly rowsAsArray: boolean }): Promise<unknown>
+  query(options: {
+    readonly sql: string
+    readonly rowsAsArray: boolean
+    readonly nestTables: boolean
+  }): Promise<unknown>
 }
 
 export interface TransactionOptions {
