@@ -94,9 +94,9 @@ function closeLater(client: GrpcClient): void {
   setImmediate(() => setImmediate(() => client.close()))
 }
 
-/** Node may abort the process if a stream is cancelled in the turn in which it brought data (nodejs/node#38964). */
-export function cancelLater(stream: GrpcStream): void {
-  setImmediate(() => stream.cancel())
+/** Node may abort the process if a call is cancelled in the turn in which data arrived (nodejs/node#38964). */
+export function cancelLater(call: Pick<GrpcStream, 'cancel'>): void {
+  setImmediate(() => call.cancel())
 }
 
 function secure(grpc: GrpcModule, tls: TlsOptions = {}): unknown {

@@ -42,6 +42,11 @@ export class KeepAlives {
     }
     const beats = this.#current as KeepAliveStream
     return new Promise((resolve, reject) => {
+      let over = false
+      const stop = () => {
+        over = true
+        disarm()
+      }
       const due: PendingKeepAlive = {
         id,
         late: false,
@@ -54,12 +59,15 @@ export class KeepAlives {
           reject(error)
         },
       }
-      const stop = clock.at(sent + timeout, () => {
+      const giveUp = () => {
+        if (over) return
         reject(lateError(host, timeout))
         due.late = true
         beats.drop()
         this.#connection.silent(channel, sent)
-      })
+      }
+      // After a stall the answer may be unread in the socket: `soon` runs after it is read.
+      const disarm = clock.at(sent + timeout, () => clock.soon(giveUp))
       beats.add(due)
     })
   }

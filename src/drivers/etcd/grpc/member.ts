@@ -8,7 +8,7 @@ import { NoResponseError, type TlsOptions } from '../../kit/http.js'
 import type { Header, WatchReply } from '../api-types.js'
 import type { Member, Method, Reply } from '../member.js'
 import type { GrpcModule } from './client.js'
-import { asIs, Connection } from './connection.js'
+import { asIs, Connection, cancelLater } from './connection.js'
 import { DroppedError, garbledError, lateError, toError } from './failure.js'
 import { KeepAlives } from './keep-alives.js'
 import { calls } from './messages.js'
@@ -94,14 +94,19 @@ export class GrpcMember implements Member {
     const { channel, host } = this.#calls
     return new Promise((resolve, reject) => {
       let late = false
-      const stop = this.#clock.at(sent + timeout, () => {
+      let over = false
+      const giveUp = () => {
+        if (over) return
         late = true
         cancel()
         this.#calls.silent(channel, sent)
-      })
+      }
+      // After a stall the answer may be unread in the socket: `soon` runs after it is read.
+      const disarm = this.#clock.at(sent + timeout, () => this.#clock.soon(giveUp))
       const metadata = this.#calls.metadata(login) as never
       const call = channel.client.makeUnaryRequest(path, asIs, asIs, bytes, metadata, (error, answer) => {
-        stop()
+        over = true
+        disarm()
         this.#pending.delete(cancel)
         if (late) return reject(lateError(host, timeout))
         if (error === null && answer !== undefined) {
@@ -113,7 +118,7 @@ export class GrpcMember implements Member {
         else channel.heard = this.#clock.now()
         reject(failure)
       })
-      const cancel = () => call.cancel()
+      const cancel = () => cancelLater(call)
       this.#pending.add(cancel)
     })
   }
