@@ -9,17 +9,18 @@ import { json } from './print.js'
 import { dismissEarly } from './run/spawn-helpers.js'
 
 async function findCommand(argv: readonly string[]): Promise<void> {
-  // Everything after the first -- belongs to the user's command; commander would mix the two.
+  // What follows -- is the command of `run`, which commander would mix with our own arguments; elsewhere it is names, as in `inspect -- -x`.
   const dashes = argv.indexOf('--')
   const own = dashes < 0 ? argv : argv.slice(0, dashes)
-  const rest = dashes < 0 ? undefined : argv.slice(dashes + 1)
+  const rest = dashes < 0 || own[0] !== 'run' ? undefined : argv.slice(dashes + 1)
   if (own.includes('--json'))
     jsonTo = ['run', 'hold'].includes(own[0] ?? '') ? process.stderr : process.stdout
   const help = own.includes('--help') || own.includes('-h')
   if (own[0] === 'run' && rest === undefined && !help) throw withoutCommand(own[1])
   // The standard output of `run` belongs to its command, and `hold` releases the lock if its token cannot be printed.
   if (help || !['run', 'hold'].includes(own[0] ?? '')) watchOutput()
-  await commandLine(rest, jsonTo === undefined).parseAsync(own, { from: 'user' })
+  const line = own[0] === 'run' ? own : argv
+  await commandLine(rest, jsonTo === undefined).parseAsync(line, { from: 'user' })
 }
 
 /** Where `--json` prints; undefined: errors are for people. */

@@ -194,6 +194,23 @@ test('nothing that was started for what was refused is left', async () => {
   await until(() => left().length === 0, { what: 'all processes to end' })
 })
 
+test('after -- every word is a name, and none is dropped', async () => {
+  const told: readonly [args: string[], code: number, stdout: RegExp][] = [
+    [['inspect', '--', '-x'], 0, /^"-x" is free/],
+    [['inspect', '--json', '--', '--json'], 0, /"name":"--json"/],
+    [['release', '--yes', '--', '-x'], 1, /^"-x" was not held/],
+    [['ls', '--', '-x'], 0, /begins with "-x"/],
+  ]
+  for (const [args, code, stdout] of told) {
+    const said = await cli(...args)
+    assert.equal(said.code, code, said.stderr)
+    assert.match(said.stdout, stdout)
+  }
+  const { code, stderr } = await cli('inspect', '--', 'a', 'b')
+  assert.equal(code, 64)
+  assert.match(stderr, /too many arguments/)
+})
+
 test('help is no error, and tells every command', async () => {
   const { code, stdout } = await cli('--help')
   assert.equal(code, 0)
