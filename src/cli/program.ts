@@ -9,7 +9,7 @@ import { json } from './print.js'
 import { dismissEarly } from './run/spawn-helpers.js'
 
 async function findCommand(argv: readonly string[]): Promise<void> {
-  // What follows -- is the command of `run`, which commander would mix with our own arguments; elsewhere it is names, as in `inspect -- -x`.
+  // In `run`, what follows -- is the command, which commander would mix with our own arguments. In other commands it is names.
   const dashes = argv.indexOf('--')
   const own = dashes < 0 ? argv : argv.slice(0, dashes)
   const rest = dashes < 0 || own[0] !== 'run' ? undefined : argv.slice(dashes + 1)

@@ -43,7 +43,7 @@ async function holding(context: TestContext, { locks }: Client, traits: Fixture[
       verbs['barrier.leave'] = { ask: () => entry.leave({ wait: 300 }), longest: 1_000 }
     }
   }
-  // The store is always gone right after a proof, as it may be by chance. A busy machine may not answer in time for one.
+  // A proof right before the outage, so that the case below happens every time. A busy machine may not give it in time.
   await held.extend().catch(() => undefined)
   const over = performance.now() + held.remaining()
   return { extend: { ask: () => extendUntilRefused(held), longest: ttl / 3, over }, ...verbs }
@@ -61,7 +61,7 @@ interface Verb {
   readonly ask: () => Promise<unknown>
   /** How long it tries, in ms. */
   readonly longest: number
-  /** When its lease may have expired: on a machine that stands still, before a short lease is asked for. */
+  /** The clock reading at which its lease expires. On a machine that stalls, that may be before the store is asked. */
   readonly over?: number
 }
 type Verbs = Record<string, Verb>

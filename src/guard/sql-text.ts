@@ -79,7 +79,7 @@ export class Text {
 
 /**
  * A key of a table of holdfast's own. MySQL keeps it as bytes, and a client encodes text as its connection says: in latin1 or GBK, one name
- * would be two, and two names one if they differ only in characters that are missing there.
+ * would have two keys, and names that differ only in characters missing there would share one.
  */
 export function ownKey(dialect: Dialect, name: string): Plain {
   return dialect === 'mysql' ? Buffer.from(name) : name

@@ -38,8 +38,8 @@ function started(...args: readonly string[]): Started {
 }
 
 /**
- * Signals the run after so many ms, and requires that it ends of the signal; once it has been running for `own` ms, it may come to its own
- * end before: the lock is not to be had, or nobody says.
+ * Signals the run after so many ms, and requires that the signal ends it. A run that is older than `own` ms may have ended by itself: the
+ * lock was not free, or the store did not answer.
  */
 async function interrupted({ run, begun }: Started, ms: number, own: number, told: RegExp): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, ms))
@@ -58,7 +58,7 @@ function handlesHup({ pid }: Running): boolean {
     const [, mask = '0'] = /^SigCgt:\s*(\w+)$/m.exec(status) ?? []
     return (BigInt(`0x${mask}`) & 1n) === 1n
   } catch {
-    // It has come to its own end.
+    // It has ended by itself.
     return true
   }
 }
@@ -73,7 +73,7 @@ test('HUP after the wait has ended, while the store is asked for the holder', as
   // They have waited for a second by now, and ask for the holder for two seconds after their three.
   server.pause()
   const paused = performance.now()
-  // If it has heard of the holder just before its three seconds are over it need not ask.
+  // A run that was told of the holder just before the end of its wait does not ask again.
   const own = ({ begun }: Started) => (paused - begun < 2_500 ? 4_500 : 3_000)
   const told = /^holdfast: waiting .* for "x".*\n(holdfast: waiting .*the store cannot be asked.*\n)?$/
   await Promise.all(runs.map(({ ms, one }) => interrupted(one, ms, own(one), told)))

@@ -1,4 +1,4 @@
-// Servers lose their votes long after their start, and who asks next does not reach the server that knows them.
+// Servers lose their votes long after their start, and the next client does not reach the server that still has them.
 // Second tier because servers must first be up for longer than a lease lasts, and each hold is waited out; redlock.test.ts is beside it.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
@@ -26,7 +26,7 @@ const bothFlushed = (first: RedisServer, second: RedisServer) =>
 const losses: Readonly<Record<string, Loss>> = {
   'the data of both are deleted': { lose: bothFlushed },
   'the data of both are deleted under readers': { held: shared, lose: bothFlushed },
-  'the data of both are deleted and who asks had met them': { met: true, lose: bothFlushed },
+  'the data of both are deleted and the client had met them': { met: true, lose: bothFlushed },
   'the data of both are deleted and the third is reached later': { back: true, lose: bothFlushed },
   'the data of one are deleted': { lose: (first) => first.cli('FLUSHALL') },
   'the data of one database are deleted, and the counters with them': {

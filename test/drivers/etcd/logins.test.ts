@@ -24,7 +24,7 @@ async function withUsers(server: EtcdServer): Promise<void> {
   await server.ask('/v3/auth/enable', {}, patient())
 }
 
-/** Every login so far is good no more, though the password is the same. */
+/** Ends every login so far; the password stays the same. */
 async function forgetLogins(server: EtcdServer): Promise<void> {
   const { token } = (await server.ask('/v3/auth/authenticate', root, patient())) as { token: string }
   const answer = await fetch(`${server.url}/v3/auth/user/changepw`, {
@@ -43,7 +43,7 @@ async function loginsAt(server: EtcdServer): Promise<number> {
 }
 
 for (const [protocol, over] of protocols)
-  test(`${protocol}: of many requests whose login is good no more, one logs in for all`, async (t) => {
+  test(`${protocol}: of many requests whose login has expired, one logs in for all`, async (t) => {
     await using server = await startEtcd()
     await withUsers(server)
     const { locks } = locksOf(t, server.url, { ...over, ...login })
@@ -56,7 +56,7 @@ for (const [protocol, over] of protocols)
     for (const one of [lease, ...leases]) await one.release()
   })
 
-test('a login answered after its endpoint was left serves who waits for another', async (t) => {
+test('a token that arrives after its endpoint was left is used at the next one', async (t) => {
   await using server = await startEtcd()
   await withUsers(server)
   const isLogin = (bytes: Buffer) => bytes.includes('/v3/auth/authenticate')
@@ -81,7 +81,7 @@ test('a login answered after its endpoint was left serves who waits for another'
 })
 
 for (const [protocol, over] of protocols)
-  test(`${protocol}: who waits for a login when the locks are closed hears that they were`, async (t) => {
+  test(`${protocol}: a request that waits for a login is told that the locks were closed`, async (t) => {
     await using server = await startEtcd()
     await withUsers(server)
     const { driver, cable } = await cabled(t, server, { ...over, ...login })

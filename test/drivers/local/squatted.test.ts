@@ -73,7 +73,7 @@ const isTold = (squatter: ChildProcess) => ({
   ),
 })
 
-/** On a busy machine a try may be over before it is known who has the name. One that waits for ever is told in any case. */
+/** On a busy machine a single attempt may end before the driver knows who has the name. A wait without limit always gets the reason. */
 async function areTold(tried: () => Promise<unknown>, told: object): Promise<void> {
   await until(async () => {
     const answer = tried()

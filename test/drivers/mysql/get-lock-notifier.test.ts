@@ -74,7 +74,7 @@ for (const flavour of ['mariadb', 'mysql'] as const satisfies readonly Flavour[]
       ]
       const before = await rings(server)
       let rounds = 0
-      // Both holders give their GET_LOCK back. So does who was let through; on a machine that stands still its second was over before.
+      // Both holders give their GET_LOCK back, and so does the waiter, unless a stall has used up the second that it waits for one.
       await until(async () => {
         rounds++
         await handOver(server, a, b, `woken ${rounds}`)

@@ -16,7 +16,7 @@ export interface Answering {
 }
 
 /**
- * @param serve JavaScript for the thread of the server: calls `listen(server, port)`, and for each request `arrived(answer)`; `answer`
+ * @param serve JavaScript for the thread of the server: calls `listen(server)`, and for each request `arrived(answer)`; `answer`
  * takes what to call once it has been written
  */
 export async function answering(serve: string, data: object = {}): Promise<Answering> {
