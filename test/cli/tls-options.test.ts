@@ -128,14 +128,15 @@ test('--insecure is refused for a store without TLS, by every command', async ()
   try {
     for (const command of [
       ['ls'],
-      ['run', 'x'],
+      ['run', 'x', '--', 'true'],
       ['doctor'],
       ['verify'],
       ['top', '--once'],
       ['ui'],
       ['demo'],
     ]) {
-      const { code, stdout, stderr } = await cli(...command, '--insecure', '--on', 'redis://h', '--', 'true')
+      const [name = '', ...rest] = command
+      const { code, stdout, stderr } = await cli(name, '--insecure', '--on', 'redis://h', ...rest)
       assert.deepEqual([code, stdout], [64, ''], stderr)
       assert.match(
         stderr,
