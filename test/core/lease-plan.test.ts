@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { deadline } from '../../src/core/clock.js'
 import {
   healthAt,
   type LeasePlan,
@@ -163,14 +164,42 @@ for (const [what, parts, now, why] of [
 ] as const)
   test(`why a lease is lost: ${what}`, () => assert.equal(lossAt(lease(parts), now), why))
 
-test('after a proof a renewal is due at a third of the time left, rounded down to a beat of a twelfth', () => {
+test('after a proof a renewal is due at a third of the time left, rounded down to a beat', () => {
   const early = lease({ until: 112_000, doubtReported: true })
   planRenewal(early, 100_300)
-  assert.deepEqual([early.renewAt, early.overdueAt, early.doubtReported], [104_000, 106_000, false])
+  assert.deepEqual([early.renewAt, early.overdueAt, early.doubtReported], [103_680, 105_680, false])
   const late = lease({ until: 112_000 })
   planRenewal(late, 109_000)
   assert.equal(late.renewAt, 110_000, 'with less than half of its ttl left it waits for no beat')
 })
+
+for (const ttl of [1_000, 12_000, 30_000, 600_000])
+  test(`leases with a ttl of ${ttl} ms: each is renewed 25 times in 8 ttl, all of them at 100 moments`, () => {
+    const moments = new Set<number>()
+    for (let first = 0; first < ttl; first += ttl / 100) {
+      let count = 0
+      const one = lease({ maxLeaseTtl: ttl })
+      const proven = (sent: number) => {
+        const answered = sent + 3
+        one.until = deadline(sent, ttl)
+        planRenewal(one, answered)
+        assert.ok(
+          one.renewAt > sent + ttl / 4 - ttl / 100 && one.renewAt < sent + ttl / 3,
+          'too early or too late',
+        )
+      }
+      proven(first)
+      // From the first beat on: the time before it is part of a period.
+      const from = one.renewAt
+      while (one.renewAt < from + 8 * ttl - 1) {
+        count++
+        moments.add(Math.round((one.renewAt / ttl) * 1_000) % 8_000)
+        proven(Math.ceil(one.renewAt))
+      }
+      assert.equal(count, 25)
+    }
+    assert.equal(moments.size, 100)
+  })
 
 test('a failed renewal is tried again after a twentieth of the ttl, with jitter, and is doubt from then on', () => {
   for (const [random, at] of [
