@@ -31,7 +31,7 @@ import { Hold } from './hold.js'
 import { lockStatus } from './inspect.js'
 import { broke, Node, notIntroduced, notSent } from './node.js'
 import { parseOptions, type RedlockOptions, type Settings } from './options.js'
-import { Refusal } from './refusal.js'
+import { isHopeless, Refusal } from './refusal.js'
 import { Renewals } from './renewals.js'
 import { count, type NodeReply, round } from './round.js'
 import { force, inspect, latestClock, release, retentionPassed, vote } from './scripts.js'
@@ -173,6 +173,7 @@ export class Redlock {
   async #wait(claim: Claim, wait: Wait): Promise<Grant | undefined> {
     const pause = new AutoResetEvent(this.env.clock)
     const replies = noReplies()
+    const stale = new Set(this.group.nodes.map(({ untrusted }) => untrusted))
     const unwarn = this.#warnIfSilent(wait, replies)
     const unsubscribed = this.#subscribers.expect(claim.attempt, pause.set)
     this.#pauses.add(pause)
@@ -187,7 +188,9 @@ export class Redlock {
           await outcome.release()
           return undefined
         }
-        this.#releaseVotes(claim, n, false)
+        const hopeless = isHopeless(replies.reply, this.group.majority, stale)
+        this.#releaseVotes(claim, n, hopeless)
+        if (hopeless && outcome.error !== undefined) throw outcome.error
         replies.reported = true
         wait.report?.(outcome)
         if (signal === undefined) {

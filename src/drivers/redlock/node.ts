@@ -64,6 +64,11 @@ export class Node {
     )
   }
 
+  /** What its requests are rejected with while it is not trusted. */
+  get untrusted(): Error {
+    return this.#reason
+  }
+
   /** Why the server is not trusted, for messages. */
   get untrustedReason(): string {
     return this.#reason.message

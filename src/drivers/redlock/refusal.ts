@@ -1,5 +1,6 @@
 /** A server that answers, and refuses until somebody fixes the cause: a missing right, a full memory. It is not silent. */
 import { lastingRefusal, refusalText } from '../redis/failure.js'
+import type { NodeReply } from './round.js'
 
 export class Refusal extends Error {
   readonly code: string
@@ -21,4 +22,17 @@ export function toReason(error: unknown): string | Refusal {
   const why = toRefusal(error)
   if (why instanceof Refusal) return why
   return why instanceof Error ? why.message : String(why)
+}
+
+/**
+ * Can no majority vote until somebody acts, so that a wait would be in vain?
+ * @param stale refusals from before the wait: what caused them may be fixed by now
+ */
+export function isHopeless(
+  reply: readonly NodeReply<unknown>[],
+  majority: number,
+  stale: ReadonlySet<unknown>,
+): boolean {
+  const mayVote = reply.filter((one) => !(one instanceof Refusal) || stale.has(one))
+  return mayVote.length < majority
 }
