@@ -164,7 +164,15 @@ export class RequestGate<Request extends object> {
 
   /** Warns once for each outage, unless there is an `onError`. */
   #tell(error: unknown): void {
-    if (this.#given.onError !== undefined) return this.#given.onError(error)
+    const { onError } = this.#given
+    if (onError !== undefined) {
+      try {
+        return onError(error)
+      } catch (thrown) {
+        process.emitWarning(`onError of a guard over HTTP threw: ${String(thrown)}`, 'HoldfastWarning')
+        return
+      }
+    }
     if (this.#warned) return
     this.#warned = true
     process.emitWarning(`the fences of a guard over HTTP cannot be asked: ${String(error)}`, {

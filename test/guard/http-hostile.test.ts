@@ -28,6 +28,7 @@ import {
 } from 'holdfast/guard'
 import { Hono } from 'hono'
 import { leakCheck } from '../support/leaks.js'
+import { until } from '../support/until.js'
 
 const headersOf = (token: number, name = 'a') => fenceHeaders({ name, token })
 
@@ -404,6 +405,27 @@ test('who does not get its turn in time is told that the lock is busy', async ()
   may.open()
   assert.equal((await first).status, 200)
   assert.equal((await put(2)).status, 200)
+  await stop()
+})
+
+test('an onError that throws keeps nobody waiting', async () => {
+  const inner = memoryFences()
+  const admit: Fences['admit'] = (fence) =>
+    fence.token === 1 ? Promise.reject(new Error('down')) : inner.admit(fence)
+  const onError = () => {
+    throw new Error('the log is full')
+  }
+  const warnings: string[] = []
+  const listen = (warning: Error) => warnings.push(String(warning))
+  process.on('warning', listen)
+  const { put, stop } = await guarded({ fences: { admit }, onError })
+  const { status, body } = await put(1)
+  assert.deepEqual([status, body['error']], [503, 'STORE_UNAVAILABLE'])
+  assert.equal((await put(2)).status, 200)
+  await until(() =>
+    warnings.includes('HoldfastWarning: onError of a guard over HTTP threw: Error: the log is full'),
+  )
+  process.off('warning', listen)
   await stop()
 })
 
