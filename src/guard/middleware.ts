@@ -1,7 +1,7 @@
 /** The guard over HTTP for Fetch handlers (Deno, Bun, Workers, Next.js), Hono, and Express or plain Node servers. */
 import { fromFetchRequest } from './fetch-request.js'
 import type { HttpGuardOptions } from './http.js'
-import { fromNodeRequest, hangUp, onAnswered } from './node-request.js'
+import { fromNodeRequest, giveUp, hangUp, onAnswered } from './node-request.js'
 import { type Rejection, rejections, toRejection } from './rejection.js'
 import { RequestGate } from './request-gate.js'
 
@@ -90,14 +90,17 @@ export interface NodeResponse {
   // biome-ignore lint/suspicious/noExplicitAny: it is called with whatever the handler gives
   end: (...given: any[]) => any
   once(event: 'close', listener: () => void): unknown
-  destroy?(): unknown
+  on?(event: 'pipe' | 'unpipe', listener: (source: unknown) => void): unknown
+  // biome-ignore lint/suspicious/noExplicitAny: as `end`
+  destroy?: (...given: any[]) => any
 }
 export type Next = (error?: unknown) => void
 
 /**
  * Middleware for Express: `app.put('/invoices/:id', expressGuard({ fences, name }), handler)`. The next request of
- * the same lock is admitted when the handler has ended the response, even if its client has hung up meanwhile.
- * Answers as `guardFetch`; add `expressStale` after the routes.
+ * the same lock is admitted when the handler has ended the response, even if its client has hung up meanwhile. A
+ * stream that is piped into the response ends with the connection. Answers as `guardFetch`; add `expressStale` after
+ * the routes: it also ends the turn of a handler that fails after its response has begun.
  * @throws TypeError, RangeError for bad options
  */
 export function expressGuard<R extends NodeRequest>(
@@ -126,6 +129,7 @@ export function expressStale(
   next: Next,
 ): void {
   const refusal = toRejection(error)
+  if (response.headersSent) giveUp(response)
   if (refusal === undefined || response.headersSent) next(error)
   else answer(response, refusal)
 }

@@ -27,16 +27,38 @@ export function hangUp(response: NodeResponse): AbortSignal {
   return gone.signal
 }
 
-/** Calls `done` when the handler has answered, even if nobody is there to read it. */
+/** What to call for each response whose handler has not answered yet. */
+const unanswered = new WeakMap<object, Set<() => void>>()
+
+/**
+ * Calls `done` when the handler has answered, even if nobody is there to read it, when it has destroyed the response,
+ * and when what it pipes into the response is cut off because the client has hung up: Node then never calls `end`.
+ */
 export function onAnswered(response: NodeResponse, done: () => void): void {
-  const end = response.end
-  response.end = function (this: unknown, ...given: never[]) {
-    try {
-      return end.apply(this, given)
-    } finally {
-      done()
+  const waiting = unanswered.get(response) ?? new Set()
+  unanswered.set(response, waiting.add(done))
+  for (const method of ['end', 'destroy'] as const) {
+    const given = response[method]
+    if (given === undefined) continue
+    response[method] = function (this: unknown, ...args: never[]) {
+      try {
+        return given.apply(this, args)
+      } finally {
+        done()
+      }
     }
   }
+  const sources = new Set<unknown>()
+  response.on?.('pipe', (source) => sources.add(source))
+  response.on?.('unpipe', (source) => {
+    sources.delete(source)
+    if (sources.size === 0 && response.destroyed) done()
+  })
+}
+
+/** The handler of this response has failed and will not end it: that is left to Express, which closes the connection. */
+export function giveUp(response: object): void {
+  for (const done of unanswered.get(response) ?? []) done()
 }
 
 /** Reads the body to its end and puts it back, so that the handler finds it untouched. */

@@ -4,6 +4,8 @@ import assert from 'node:assert/strict'
 import { EventEmitter, once } from 'node:events'
 import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
+import { pipeline, Readable } from 'node:stream'
+import { pipeline as finished } from 'node:stream/promises'
 import { after, test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -88,6 +90,8 @@ function guarded(
   parser = express.json(),
 ) {
   const app = express()
+  // Express prints errors of handlers in any other.
+  app.set('env', 'test')
   app.use((_request, response, next) => {
     response.once('close', () => closed.emit('close'))
     next()
@@ -205,6 +209,74 @@ test('a handler that never ends is cut off, and the next one is let in', async (
   )
   assert.equal((await hono.request('/', { headers: headersOf(1) })).status, 503)
   assert.equal((await hono.request('/', { headers: headersOf(2) })).status, 200)
+})
+
+test('a handler that fails once its response has begun is done', async () => {
+  const { raw, put, stop } = await guarded({ limit: 600_000, wait: 60_000 }, (request, response) => {
+    if (getFence(request)?.token !== 1) return response.json({})
+    response.write('[')
+    throw new Error('in the middle')
+  })
+  assert.match(await raw(1).answered, /^HTTP\/1.1 200 /)
+  assert.equal((await put(2)).status, 200)
+  await stop()
+})
+
+const endless = () =>
+  new Readable({
+    read() {
+      this.push('part of it')
+    },
+  })
+const streaming: Readonly<Record<string, (response: express.Response) => unknown>> = {
+  pipe: (response) => endless().pipe(response),
+  pipeline: (response) => pipeline(endless(), response, () => undefined),
+  'an awaited pipeline': (response) => finished(endless(), response),
+  'an awaited pipeline of a generator': (response) => finished(endless().iterator(), response),
+  'destroy, when it notices': (response) => {
+    response.write('part of it')
+    response.once('close', () => response.destroy())
+  },
+}
+for (const [how, stream] of Object.entries(streaming)) {
+  test(`a handler that streams its response to a client that hangs up is done: ${how}`, async () => {
+    const { raw, put, stop } = await guarded({ limit: 600_000, wait: 60_000 }, (request, response) =>
+      getFence(request)?.token === 1 ? stream(response) : response.json({}),
+    )
+    const { socket, answered } = raw(1)
+    await once(socket, 'data')
+    socket.destroy()
+    await answered
+    assert.equal((await put(2)).status, 200)
+    await stop()
+  })
+}
+
+test('a handler that has piped a part of its response keeps its turn until it ends', async () => {
+  const [working, may] = [gate(), gate()]
+  const order: string[] = []
+  const { raw, put, stop } = await guarded({ wait: 60_000 }, async (request, response) => {
+    const token = getFence(request)?.token
+    order.push(`${token} in`)
+    if (token === 1) {
+      await finished(Readable.from(['a part']), response, { end: false })
+      working.open()
+      await may.opened
+    }
+    order.push(`${token} out`)
+    response.end('{}')
+  })
+  const { socket, answered } = raw(1)
+  await working.opened
+  const noticed = once(closed, 'close')
+  socket.destroy()
+  await noticed
+  await answered
+  const next = put(2)
+  may.open()
+  assert.equal((await next).status, 200)
+  assert.deepEqual(order, ['1 in', '1 out', '2 in', '2 out'])
+  await stop()
 })
 
 test('a body that does not come keeps nobody waiting, and is given up', async () => {
