@@ -3,23 +3,58 @@ import type { RedisAddress } from '../redis-place.js'
 import { bad, type Check, ok, weak } from './check.js'
 import { isAnswer, type RedisConnection } from './redis-open.js'
 
-/** The commands of the scripts and the driver: one of each kind, with a key or channel named as the driver would. */
-const used = (key: string, channel: string, { options }: RedisAddress): string[][] => [
-  ['get', key],
-  ['set', key, '1'],
-  ['del', key],
-  ['hset', key, 'f', '1'],
-  ['hmget', key, 'f'],
-  ['hdel', key, 'f'],
-  ['zadd', key, '1', 'm'],
-  ['zrange', key, '0', '1'],
-  ['zrem', key, 'm'],
-  ['pexpire', key, '1'],
-  ['time'],
-  ['publish', channel, ''],
-  ['subscribe', channel],
-  ...((options.replicas ?? 0) > 0 ? [['wait', '1', '1']] : []),
-]
+/** Every command of the scripts and of the driver; a test compares them with the scripts. */
+function used({ is, options }: RedisAddress, prefix: string): string[][] {
+  const always = [['evalsha', '', '0'], ['time']]
+  if (is === 'redlock') {
+    const [key, channel] = [`${prefix}redlock{doctor}`, `${prefix}redlock:doctor`]
+    return [
+      ...[...always, ['get', key], ['mget', key], ['set', key, '1'], ['sadd', key, 'm'], ['smembers', key]],
+      ...[
+        ['publish', channel, ''],
+        ['subscribe', channel],
+      ],
+    ]
+  }
+  const [key, channel] = [`${prefix}{doctor}`, `${prefix}c:doctor`]
+  return [
+    ...[...always, ['get', key], ['set', key, '1'], ['del', key], ['exists', key]],
+    ...[
+      ['pexpire', key, '1'],
+      ['persist', key],
+      ['pttl', key],
+      ['hget', key, 'f'],
+    ],
+    ...[
+      ['hset', key, 'f', '1'],
+      ['hmget', key, 'f'],
+      ['hdel', key, 'f'],
+      ['hincrby', key, 'f', '1'],
+    ],
+    ...[
+      ['zadd', key, '1', 'm'],
+      ['zrem', key, 'm'],
+      ['zremrangebyscore', key, '0', '1'],
+      ['zcard', key],
+    ],
+    ...[
+      ['zcount', key, '0', '1'],
+      ['zrange', key, '0', '1'],
+      ['zrangebyscore', key, '0', '1'],
+    ],
+    ...[
+      ['zrevrange', key, '0', '1'],
+      ['zrank', key, 'm'],
+      ['zscore', key, 'm'],
+    ],
+    ...[['publish', channel, ''], ['subscribe', channel], ...inOneServer(is, channel)],
+    ...((options.replicas ?? 0) > 0 ? [['wait', '1', '1']] : []),
+  ]
+}
+
+/** A node of a Cluster is asked for the others, and knows not all subscribers of a channel. */
+const inOneServer = (is: RedisAddress['is'], channel: string) =>
+  is === 'cluster' ? [['cluster', 'nodes']] : [['pubsub', 'numsub', channel]]
 
 /** Asks the server whether the account could run them; runs none. */
 const probe = `local denied = {}
@@ -34,8 +69,7 @@ export async function deniedTo(
   address: RedisAddress,
   prefix: string,
 ): Promise<readonly string[] | undefined> {
-  const key = `${prefix}{doctor}`
-  const words = JSON.stringify(used(key, `${prefix}c:doctor`, address))
+  const words = JSON.stringify(used(address, prefix))
   try {
     const denied = await connection.call('EVAL', probe, '0', words)
     return Array.isArray(denied) ? denied.map(String) : []
@@ -45,8 +79,12 @@ export async function deniedTo(
   }
 }
 
-/** Without these, a waiter polls instead of being notified. */
-const channels: ReadonlySet<string> = new Set(['subscribe', 'publish'])
+/** Commands that locks work without, and what becomes of their waiters. */
+const spared: ReadonlyMap<string, string> = new Map([
+  ['subscribe', 'waiters poll instead of being notified'],
+  ['publish', 'waiters poll instead of being notified'],
+  ['pubsub', 'a dead waiter is not recognised and delays those behind it'],
+])
 
 /** @param denied undefined: the account may not even run scripts */
 export function rightsCheck(denied: readonly string[] | undefined): Check {
@@ -58,12 +96,12 @@ export function rightsCheck(denied: readonly string[] | undefined): Check {
       'every lock fails',
       'ACL SETUSER <user> +eval +evalsha',
     )
-  const keys = denied.filter((name) => !channels.has(name))
+  const needed = denied.filter((name) => !spared.has(name))
   const allow = `ACL SETUSER <user> ${denied.map((name) => `+${name}`).join(' ')}, and ~<prefix>* &<prefix>*`
-  if (keys.length > 0) return bad(what, `this account may not ${denied.join(', ')}`, 'locks fail', allow)
+  if (needed.length > 0) return bad(what, `this account may not ${denied.join(', ')}`, 'locks fail', allow)
   if (denied.length > 0) {
-    const means = 'locks work; waiters poll instead of being notified'
-    return weak(what, `this account may not ${denied.join(', ')}`, means, allow)
+    const becomes = [...new Set(denied.map((name) => spared.get(name)))].join('; ')
+    return weak(what, `this account may not ${denied.join(', ')}`, `locks work; ${becomes}`, allow)
   }
   return ok(what, 'this account may do what the driver does')
 }
