@@ -75,7 +75,7 @@ describe('found by the lab', { concurrency: false }, () => {
     await waiter.mutex('other').run(() => undefined)
     let told = 0
     waiter.on('waiting', () => void told++)
-    cable.up.hold('INSERT INTO `holdfast_waiters`')
+    cable.up.hold('INSERT INTO `holdfast`.`holdfast_waiters`')
     const next = waiter.mutex('line').acquire()
     await cable.up.holding()
     assert.equal(told, 0)
@@ -91,7 +91,7 @@ describe('found by the lab', { concurrency: false }, () => {
     const [holder, waiter] = [peer(t, server.port), peer(t, cable.port, { commandTimeout: 60_000 })]
     t.after(() => cable.stop())
     const lease = await holder.mutex('left').acquire()
-    cable.up.hold('DELETE FROM `holdfast_waiters`')
+    cable.up.hold('DELETE FROM `holdfast`.`holdfast_waiters`')
     const next = waiter.mutex('left').acquire({ ttl: 60_000 })
     await until(async () => (await holder.inspect('left')).waiters.length === 1)
     await lease.release()

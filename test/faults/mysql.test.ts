@@ -57,7 +57,7 @@ describe('a row', { concurrency: false }, () => {
     ]
     for (const { mutex } of [a, b, c, d]) await mutex('warm').run(() => undefined)
     const first = await a.mutex('passed').acquire({ ttl: 60_000 })
-    proxy.up.hold('INSERT INTO `holdfast_waiters`')
+    proxy.up.hold('INSERT INTO `holdfast`.`holdfast_waiters`')
     let told = false
     b.on('waiting', () => {
       told = true

@@ -6,6 +6,7 @@
  * `sql_mode` can change how a value is quoted.
  */
 import { describe } from '../../core/name.js'
+import { configuredDatabase } from './database.js'
 
 /** Rows as plain arrays, whatever the options of the pool say. */
 interface QueryOptions {
@@ -46,6 +47,8 @@ export interface Answer {
 export interface Connection {
   /** The same object however often the pool hands out the connection. */
   readonly identity: object
+  /** The one that the options of the pool name, if known; the connection may be in another. */
+  readonly database: string | undefined
   query(sql: string): Promise<Answer>
   release(): void
   destroy(): void
@@ -77,7 +80,7 @@ export async function connect(pool: MysqlPool): Promise<Connection> {
       'mysql: the pool gave no connection; use the promise flavours of the clients, not the callback ones',
     )
   }
-  return wrap(connection, socket, bare)
+  return wrap(connection, socket, bare, configuredDatabase(pool, given, bare))
 }
 
 /** The parts of the socket under a mariadb connection that the driver uses. */
@@ -123,13 +126,22 @@ async function onAcquired(
 export async function queryOn(connection: Pick<MysqlConnection, 'query'>, sql: string): Promise<Answer> {
   // Only mariadb connections have `batch`.
   const mariadb = 'batch' in connection
-  return toAnswer(await connection.query({ sql, rowsAsArray: true, nestTables: false }), mariadb)
+  const answer = toAnswer(await connection.query({ sql, rowsAsArray: true, nestTables: false }), mariadb)
+  // It tells the state beside the answer, in none of its rows.
+  const { status } = (connection as { readonly info?: { readonly status?: unknown } }).info ?? {}
+  return mariadb && typeof status === 'number' ? { ...answer, inTransaction: (status & 1) === 1 } : answer
 }
 
 /** @param bare the object that the client wraps anew each time its pool hands it out */
-export function wrap(connection: MysqlConnection, socket?: Socket, bare: object = connection): Connection {
+export function wrap(
+  connection: MysqlConnection,
+  socket?: Socket,
+  bare: object = connection,
+  database?: string,
+): Connection {
   return {
     identity: bare,
+    database,
     query: (sql) => queryOn(connection, sql),
     // mariadb releases in the background and returns a promise that rejects when the connection has died.
     release: () => void Promise.resolve(connection.release()).catch(() => undefined),

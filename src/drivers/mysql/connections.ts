@@ -7,10 +7,12 @@
  */
 import type { Clock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
-import { type Answer, type Connection, connect, type MysqlPool, text } from './client.js'
+import { type Answer, type Connection, connect, type MysqlPool, number, text } from './client.js'
 import { onConnectionEnd } from './connection-end.js'
+import { inDatabase } from './database.js'
 import { isConflict } from './failure.js'
 import type { ConnectionEvents } from './hold-check.js'
+import type { Settings } from './options.js'
 import { expiryExpression } from './sql.js'
 
 export interface Reply extends Answer {
@@ -28,13 +30,13 @@ const maxConflicts = 50
 
 /** @param events notified of connections that are new here */
 export function createConnections(
-  pool: MysqlPool,
+  { pool, prefix, commandTimeout: timeout, connections }: Settings,
   clock: Clock,
-  timeout: number,
-  connections: number,
   events: ConnectionEvents,
 ): Connections & { close(): void } {
   let out = 0
+  /** As `DATABASE()` would return it; known from the first connection on. */
+  let database: string | undefined
   const seenConnections = new WeakSet<object>()
   /** Functions that end the watch over each live connection. */
   const watches = new Set<() => void>()
@@ -71,7 +73,10 @@ export function createConnections(
       events.ended()
     })
     watches.add(unwatch)
-    const life = text(rows[0]?.[0])
+    const [incarnation, lowerCase] = rows[0] ?? []
+    // Of these settings only 1 changes what `DATABASE()` returns.
+    database ??= number(lowerCase) === 1 ? connection.database?.toLowerCase() : connection.database
+    const life = text(incarnation)
     if (life !== '') events.connected(life)
   }
 
@@ -81,9 +86,11 @@ export function createConnections(
     try {
       await meet(connection)
       const sent = clock.now()
-      const answer = await withTimeout(clock, timeout, connection.query(sql))
-      answered = true
+      const statement = database === undefined ? sql : inDatabase(sql, prefix, database)
+      const answer = await withTimeout(clock, timeout, connection.query(statement))
+      // Uncommitted, the change would keep the row locked, and take effect whenever the connection's next user commits: it goes with the connection.
       assertCommitted(answer)
+      answered = true
       return { ...answer, sent }
     } catch (error) {
       // A refusal by the server is an answer, too; after anything else the connection is useless.

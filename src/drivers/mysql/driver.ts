@@ -76,13 +76,7 @@ function rowDriver(settings: Settings): DriverFactory<MysqlTraits> {
     const { clock } = env
     const holds = new Map<string, Hold>()
     const call = createHoldCheck({ clock, holds, probe: () => connections.execute(expiryExpression, true) })
-    const connections = createConnections(
-      settings.pool,
-      clock,
-      settings.commandTimeout,
-      settings.connections,
-      call,
-    )
+    const connections = createConnections(settings, clock, call)
     const runtime = createRuntime(settings, env, connections)
     const notifier = settings.wakeWithGetLock ? createGetLockNotifier(runtime, settings, clock) : undefined
     const renewer = createRenewer(runtime)

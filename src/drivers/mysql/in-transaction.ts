@@ -4,6 +4,7 @@ import { systemClock } from '../../core/clock.js'
 import { AcquireTimeoutError, BackendError, DeadlockError } from '../../core/errors.js'
 import { checkName, describe } from '../../core/name.js'
 import { type Answer, checkPool, type MysqlPool, number, queryOn } from './client.js'
+import { inDatabase } from './database.js'
 import { findErrno, toFailure } from './failure.js'
 import { parsePrefix } from './options.js'
 import { tableNames } from './schema.js'
@@ -92,10 +93,12 @@ async function take(
   if (typeof create !== 'boolean')
     throw new TypeError(`create must be true or false, got ${describe(create)}`)
   const { transactions } = tableNames(parsePrefix(prefix))
-  const ask = (statement: string) => queryOn(connection, statement)
+  let database: string | undefined
+  const ask = (statement: string) =>
+    queryOn(connection, database === undefined ? statement : inDatabase(statement, prefix, database))
   try {
     await assertOpen(ask)
-    await ensureRow(pool, prefix, name, create)
+    database = await ensureRow(pool, prefix, name, create)
     if (!(await lockRow(ask, transactions, name, wait))) return undefined
     const { id } = await ask(sql.mint(transactions, name))
     return { name, token: id }

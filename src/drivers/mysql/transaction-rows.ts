@@ -9,6 +9,7 @@ import { BackendError } from '../../core/errors.js'
 import { quote } from '../../core/name.js'
 import { type Connection, connect, type MysqlPool, text } from './client.js'
 import { withTimeout } from './connections.js'
+import { inDatabase } from './database.js'
 import { findErrno, isMissingTable } from './failure.js'
 import { assertCommitting } from './runtime.js'
 import { creation, tableNames } from './schema.js'
@@ -28,6 +29,8 @@ const maxKnown = 100_000
 interface Known {
   /** Names whose rows exist, so that the pool is asked once per name. */
   readonly names: Set<string>
+  /** The one its options name; undefined: not known, or not yet. */
+  database: string | undefined
   usedUpUntil: number
   checkAt: number
 }
@@ -41,6 +44,7 @@ export function isLocked(error: unknown): boolean {
 
 /**
  * Creates the row of a name, unless it is known to exist, or the pool has no spare connection.
+ * @returns the database of the pool, as far as it is known
  * @throws BackendError when the name is held by another strategy · what the client throws
  */
 export async function ensureRow(
@@ -48,16 +52,17 @@ export async function ensureRow(
   prefix: string,
   name: string,
   create: boolean,
-): Promise<void> {
-  const known = pools.get(pool) ?? { names: new Set<string>(), usedUpUntil: 0, checkAt: 0 }
+): Promise<string | undefined> {
+  const known = pools.get(pool) ?? newPool()
   pools.set(pool, known)
   const id = `${prefix} ${name}`
-  if (known.names.has(id) || clock.now() < known.usedUpUntil) return
-  const connection = await borrowSpare(pool)
+  if (known.names.has(id) || clock.now() < known.usedUpUntil) return known.database
+  const connection = await borrowSpare(pool, prefix)
   if (connection === undefined) {
     known.usedUpUntil = clock.now() + lockTimeout.again
-    return
+    return known.database
   }
+  known.database = connection.database
   let answered = false
   try {
     await withTimeout(clock, answerTime, createOn(connection, prefix, name, create))
@@ -76,7 +81,15 @@ export async function ensureRow(
       void forget(connection, prefix)
     }
   }
+  return known.database
 }
+
+const newPool = (): Known => ({
+  names: new Set<string>(),
+  database: undefined,
+  usedUpUntil: 0,
+  checkAt: 0,
+})
 
 /** After an error, the next try is a minute later. */
 async function forget(connection: Connection, prefix: string): Promise<void> {
@@ -88,8 +101,15 @@ async function forget(connection: Connection, prefix: string): Promise<void> {
   }
 }
 
+/** The same connection, whose statements find the tables wherever it is. */
+function inItsDatabase(connection: Connection, prefix: string): Connection {
+  const { database, query } = connection
+  if (database === undefined) return connection
+  return { ...connection, query: (statement) => query(inDatabase(statement, prefix, database)) }
+}
+
 /** A connection that comes late goes back to the pool. */
-async function borrowSpare(pool: MysqlPool): Promise<Connection | undefined> {
+async function borrowSpare(pool: MysqlPool, prefix: string): Promise<Connection | undefined> {
   const coming = connect(pool)
   let late = false
   let stop = () => {}
@@ -98,7 +118,7 @@ async function borrowSpare(pool: MysqlPool): Promise<Connection | undefined> {
   })
   const given = coming.then(
     (connection) => {
-      if (!late) return connection
+      if (!late) return inItsDatabase(connection, prefix)
       connection.release()
       return undefined
     },

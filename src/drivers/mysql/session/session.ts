@@ -9,6 +9,7 @@ import { setMaxListeners } from 'node:events'
 import type { Clock } from '../../../core/clock.js'
 import { type Answer, type Connection, connect, number } from '../client.js'
 import { type Connections, NoAnswerError, type Reply, withTimeout } from '../connections.js'
+import { useDatabase } from '../database.js'
 import { isConflict, isConnectionEnd } from '../failure.js'
 import type { Settings } from '../options.js'
 
@@ -123,15 +124,14 @@ export function createSessions({ pool, commandTimeout }: Settings, clock: Clock,
       throw error
     })
     const sent = clock.now()
+    const ask = (statement: string) => withTimeout(clock, commandTimeout, connection.query(statement))
     try {
-      const answer = await withTimeout(
-        clock,
-        commandTimeout,
-        connection.query('SELECT @@autocommit AS autocommit'),
-      )
-      if (number(answer.rows[0]?.[0]) !== 1)
-        await withTimeout(clock, commandTimeout, connection.query('SET autocommit = 1'))
-      await withTimeout(clock, commandTimeout, connection.query(`SET SESSION wait_timeout = ${seconds}`))
+      // An application that shares the pool may have left a transaction open, or another database in use.
+      await ask('ROLLBACK')
+      const { rows } = await ask('SELECT @@autocommit AS autocommit')
+      if (number(rows[0]?.[0]) !== 1) await ask('SET autocommit = 1')
+      if (connection.database !== undefined) await ask(useDatabase(connection.database))
+      await ask(`SET SESSION wait_timeout = ${seconds}`)
     } catch (error) {
       connection.destroy()
       throw error
