@@ -426,6 +426,7 @@ export class Redlock {
   }
 
   #blocked(reply: readonly NodeReply<Vote>[]): WaitStatus {
+    const missing = this.#decided(reply) ? 'its answer could not change that' : 'no answer in time'
     const refusals = reply.flatMap((one) =>
       one !== undefined && !(one instanceof Error) && (one.holder || one.position > 0) ? [one] : [],
     )
@@ -434,7 +435,7 @@ export class Redlock {
     return {
       ...(holder === undefined ? {} : { holder }),
       ...(position === 0 ? {} : { position }),
-      ...(count(reply, () => true) < this.group.majority ? { error: this.#reportError(reply) } : {}),
+      ...(count(reply, () => true) < this.group.majority ? { error: this.#reportError(reply, missing) } : {}),
     }
   }
 
@@ -447,11 +448,11 @@ export class Redlock {
     return Math.max(5, Math.min(left + 5, this.settings.retryDelay)) * jitter
   }
 
-  #reportError(reply: readonly NodeReply<unknown>[]): BackendError {
+  #reportError(reply: readonly NodeReply<unknown>[], missing = 'no answer in time'): BackendError {
     const { nodes, majority } = this.group
     const replies = nodes.map((node, place) => {
       const one = reply[place]
-      const silent = node.trusted ? 'no answer in time' : node.untrustedReason
+      const silent = node.trusted ? missing : node.untrustedReason
       if (one !== undefined && !(one instanceof Error)) return `${node.label}: answered`
       return `${node.label}: ${node.connection.outage?.message ?? one?.message ?? silent}`
     })
