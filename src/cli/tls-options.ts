@@ -3,10 +3,8 @@
  * of a command, which get its URL, use them, too. `--insecure` never becomes part of a URL: whoever gets one from a file or a variable must
  * not get unchecked certificates with it.
  */
-import { createRequire } from 'node:module'
 import { resolve } from 'node:path'
 import { badInput } from './exit.js'
-import { plain } from './print.js'
 import { readKeys } from './tls.js'
 
 export interface TlsOptions {
@@ -41,7 +39,7 @@ export function withTlsOptions(url: string, options: TlsOptions): string {
       `${optionNames(options)}: local: needs no TLS, its locks stay on this machine; leave that out, or name a store across a network with --on`,
     )
   for (const name of optionNames(options).split(', ')) refuseTwice(url, name.slice(2))
-  checkFiles(Object.fromEntries(given))
+  readKeys(Object.fromEntries(given), '--')
   const settings = given.map(([name, file]) => `${name}=${encodeURIComponent(file).replaceAll('%2F', '/')}`)
   return settings.length === 0 ? url : `${url}${url.includes('?') ? '&' : '?'}${settings.join('&')}`
 }
@@ -77,31 +75,6 @@ function refuseTwice(url: string, name: string): void {
   if (/[?&]tls=false(&|$)/.test(url))
     throw badInput(`the URL of the store has tls=false; leave it out there, or leave out --${name}`)
 }
-
-/** Are they what they should be, and do certificate and key belong together? */
-function checkFiles(given: { readonly ca?: string; readonly cert?: string; readonly key?: string }): void {
-  const { ca, cert, key } = readKeys(given, '--')
-  const about = (name: 'ca' | 'cert' | 'key') => `--${name} ${plain(given[name] ?? '')}`
-  if (ca !== undefined) read(about('ca'), 'a certificate', ca, parseCertificate)
-  if (cert === undefined || key === undefined) return
-  const certificate = read(about('cert'), 'a certificate', cert, parseCertificate)
-  const secret = read(about('key'), 'a private key without a passphrase', key, parseKey)
-  if (!certificate.checkPrivateKey(secret))
-    throw badInput(`${about('key')} is not the key of ${about('cert')}; give the two files of one pair`)
-}
-
-function read<R>(file: string, what: string, content: Buffer, parse: (content: Buffer) => R): R {
-  try {
-    return parse(content)
-  } catch {
-    throw badInput(`${file} is not ${what} in PEM form`)
-  }
-}
-
-// Loaded only where it is needed: that takes a while.
-const crypto = (): typeof import('node:crypto') => createRequire(import.meta.url)('node:crypto')
-const parseCertificate = (content: Buffer) => new (crypto().X509Certificate)(content)
-const parseKey = (content: Buffer) => crypto().createPrivateKey(content)
 
 /** For a URL completed from the environment: an authority named there is not asked, and must not look as if it were. */
 export function withoutAuthority(url: string): string {

@@ -1,5 +1,6 @@
 /** TLS settings of a URL: `?tls=true&ca=FILE&cert=FILE&key=FILE`. */
 import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { badInput } from './exit.js'
 import { plain } from './print.js'
 
@@ -76,22 +77,47 @@ export function acceptsAnyCertificate(): boolean {
 /**
  * Options for `tls.connect`.
  * @param dashes before the names in messages: for files that were given as options
- * @throws CliError if a file cannot be read.
+ * @throws CliError if a file cannot be read or is not what it should be, or certificate and key do not belong together.
  */
-export function readKeys({ ca, cert, key }: Tls, dashes: '' | '--' = ''): Keys {
-  const read = (what: string, path: string) => readFile(dashes === '' ? `${what}=` : `--${what} `, path)
-  return {
-    ...(ca !== undefined && { ca: read('ca', ca) }),
-    ...(cert !== undefined && { cert: read('cert', cert) }),
-    ...(key !== undefined && { key: read('key', key) }),
-    ...(!verifies && { rejectUnauthorized: false }),
+export function readKeys(files: Tls, dashes: '' | '--' = ''): Keys {
+  const keys: Keys = {}
+  const about = (name: keyof Tls) =>
+    dashes === '' ? `${name}=${plain(files[name] ?? '')}` : `--${name} ${plain(files[name] ?? '')}`
+  for (const name of ['ca', 'cert', 'key'] as const) {
+    const path = files[name]
+    if (path !== undefined) keys[name] = readFile(about(name), path)
   }
+  checkKeys(keys, about)
+  return { ...keys, ...(!verifies && { rejectUnauthorized: false }) }
 }
 
-function readFile(what: string, path: string): Buffer {
+function readFile(file: string, path: string): Buffer {
   try {
     return readFileSync(path)
   } catch (error) {
-    throw badInput(`${what}${plain(path)} cannot be read: ${(error as NodeJS.ErrnoException).code}`)
+    throw badInput(`${file} cannot be read: ${(error as NodeJS.ErrnoException).code}`)
   }
 }
+
+/** Node ignores an authority that is none, and of the others says neither which file is wrong nor that it is a file. */
+function checkKeys({ ca, cert, key }: Keys, about: (name: keyof Tls) => string): void {
+  if (ca !== undefined) parse(about('ca'), 'a certificate', ca, toCertificate)
+  if (cert === undefined || key === undefined) return
+  const certificate = parse(about('cert'), 'a certificate', cert, toCertificate)
+  const secret = parse(about('key'), 'a private key without a passphrase', key, toPrivateKey)
+  if (!certificate.checkPrivateKey(secret))
+    throw badInput(`${about('key')} is not the key of ${about('cert')}; give the two files of one pair`)
+}
+
+function parse<R>(file: string, what: string, content: Buffer, convert: (content: Buffer) => R): R {
+  try {
+    return convert(content)
+  } catch {
+    throw badInput(`${file} is not ${what} in PEM form`)
+  }
+}
+
+// Loaded only where it is needed: that takes a while.
+const crypto = (): typeof import('node:crypto') => createRequire(import.meta.url)('node:crypto')
+const toCertificate = (content: Buffer) => new (crypto().X509Certificate)(content)
+const toPrivateKey = (content: Buffer) => crypto().createPrivateKey(content)

@@ -1,7 +1,8 @@
 // --ca, --cert, --key and --insecure: the same as the settings of a URL, for every store across a network, but --insecure is no setting.
 // Second tier because it starts every store with certificates.
+// Long because each option is shown on the stores and beside each setting of a URL.
 import assert from 'node:assert/strict'
-import { copyFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { commandLine } from '../../src/cli/command-line.js'
@@ -113,6 +114,57 @@ for (const [url, options, complaint] of refused) {
     )
   })
 }
+
+const wrongFiles: readonly [query: string, complaint: RegExp][] = [
+  [`ca=${key}`, /ca=\S*\/key\.pem is not a certificate in PEM form$/],
+  [`ca=${file('.')}`, /ca=\S* cannot be read: EISDIR$/],
+  [`cert=${key}&key=${key}`, /cert=\S*\/key\.pem is not a certificate in PEM form$/],
+  [`cert=${cert}&key=${cert}`, /key=\S*\/cert\.pem is not a private key without a passphrase in PEM form$/],
+  [
+    `cert=${cert}&key=${otherKey}`,
+    /key=\S*\/other-key\.pem is not the key of cert=\S*\/cert\.pem; give the two/,
+  ],
+]
+test('files named in the URL are checked like those of the options', async () => {
+  const { cli, close } = bench()
+  try {
+    for (const url of Object.values({ ...urls, redis: 'redis://h' })) {
+      for (const [query, complaint] of wrongFiles) {
+        const whole = `${url.replace('pw@', 's3cret@')}${url.includes('?') ? '&' : '?'}${query}`
+        await assert.rejects(
+          async () => void (await target(whole).connect()),
+          (error) =>
+            error instanceof CliError &&
+            error.exitCode === 64 &&
+            complaint.test(error.message) &&
+            !error.message.includes('s3cret'),
+          whole,
+        )
+      }
+    }
+    const { code, stderr } = await cli('ls', '--on', `etcd://h?cert=${cert}&key=${cert}`)
+    assert.match(stderr, /^holdfast: key=\S* is not a private key without a passphrase in PEM form\n$/)
+    assert.equal(code, 64)
+  } finally {
+    close()
+  }
+})
+
+test('certificate and key may be in one file', () => {
+  const { folder, close } = bench()
+  try {
+    for (const [i, parts] of [
+      [cert, key],
+      [key, cert],
+    ].entries()) {
+      const both = join(folder, `${i}.pem`)
+      writeFileSync(both, parts.map((part) => readFileSync(part, 'utf8')).join(''))
+      assert.ok(target(`etcd://h?ca=${both}&cert=${both}&key=${both}`).tls?.key)
+    }
+  } finally {
+    close()
+  }
+})
 
 test('every command that connects to a store has them; schema connects to none', () => {
   const missing = commandLine(undefined).commands.flatMap((command) => {
