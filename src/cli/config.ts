@@ -43,12 +43,21 @@ export function isStoreName(text: string): boolean {
 
 /** @param from the directory to start in. @throws CliError for a file that is refused or cannot be parsed. */
 export function findConfig(from: string | undefined = workingDirectory()): Config | undefined {
-  const home = real(homedir())
+  const home = homeDirectory()
   for (let folder = from; folder !== undefined; folder = above(folder, home)) {
     const found = readConfig(folder)
     if (found !== undefined) return found
   }
   return undefined
+}
+
+/** Undefined: without HOME, a user whom the system does not know has none, as the user of a container may be. */
+function homeDirectory(): string | undefined {
+  try {
+    return real(homedir())
+  } catch {
+    return undefined
+  }
 }
 
 /** A working directory that has been removed has no path. */
@@ -68,7 +77,7 @@ function real(path: string): string {
   }
 }
 
-function above(folder: string, home: string): string | undefined {
+function above(folder: string, home: string | undefined): string | undefined {
   const next = dirname(folder)
   return folder === home || next === folder ? undefined : next
 }

@@ -1,7 +1,7 @@
 // Stores by name: holdfast.json and the key "holdfast" of package.json.
 // Second tier because it runs the command line for every way to name a store; smoke.test.ts is the part for every change.
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, chownSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { after, test } from 'node:test'
@@ -249,6 +249,18 @@ test('what is there under the name and no file is refused, and not waited for', 
   rmSync(join(root, 'holdfast.json'))
   mkdirSync(join(root, 'holdfast.json'))
   assert.match((await run('ls')).stderr, /holdfast\.json is not a file; remove it/)
+})
+
+test('a user whom the system does not know, without HOME, has no home directory', {
+  skip: process.getuid?.() !== 0 && 'only root can be another user',
+}, () => {
+  const module = new URL('../../src/cli/config.js', import.meta.url).href
+  const script = `import(${JSON.stringify(module)}).then(({ findConfig }) => {
+    process.setuid(2_000_000_011)
+    console.log(findConfig('/'))
+  })`
+  const { stdout, stderr } = spawnSync(process.execPath, ['-e', script], { env: {}, encoding: 'utf8' })
+  assert.deepEqual([stdout, stderr], ['undefined\n', ''])
 })
 
 after(close)
