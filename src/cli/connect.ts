@@ -60,6 +60,7 @@ const schemes: Readonly<Record<string, Scheme>> = {
     if (directory.startsWith('//'))
       throw badInput(`local: takes a directory of this machine, as in local:/run/locks, got 'local:${rest}'`)
     const connect = async () => {
+      leaveRemovedDirectory()
       const { local } = await import('holdfast/local')
       return { driver: local(directory === '' ? {} : { directory }), close: nothing }
     }
@@ -87,6 +88,15 @@ const schemes: Readonly<Record<string, Scheme>> = {
     const address = parseMysqlAddress(rest, shown)
     return { connect: () => connectMysql(address), startsTls: address.tls !== undefined }
   },
+}
+
+/** Node starts no thread in a working directory that has been removed, and the broker is one. The command of a run stays where it is. */
+function leaveRemovedDirectory(): void {
+  try {
+    process.cwd()
+  } catch {
+    process.chdir('/')
+  }
 }
 
 /**

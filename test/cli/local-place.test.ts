@@ -50,6 +50,20 @@ test('two runs on local: exclude each other, one in the environment of a login, 
   }
 })
 
+test('in a working directory that has been removed the lock is held, and the command runs there', async () => {
+  const { script, close } = bench()
+  try {
+    // What the shells between say about their directory on stderr is their own affair.
+    const { code, stdout, stderr } = await script(
+      'mkdir gone && cd gone && rmdir ../gone; holdfast run x -- readlink /proc/self/cwd; echo $?; holdfast ls',
+    ).ended
+    assert.match(stdout, /\/gone \(deleted\)\n0\nno lock is held/, stderr)
+    assert.equal(code, 0)
+  } finally {
+    close()
+  }
+})
+
 test('the command line means the directory of the driver', () => {
   assert.equal(localDirectory(''), defaultDirectory())
   assert.equal(localDirectory('///run/app'), '/run/app')
