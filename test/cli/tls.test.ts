@@ -140,7 +140,9 @@ for (const [name, start] of Object.entries(kinds)) {
       const { code, stdout, stderr } = await at.cli(
         ...run(right?.url ?? '', `ca=${certificates.right.cert}${right?.more ?? ''}`),
       )
-      assert.deepEqual([code, stdout, stderr], [0, 'hello\n', ''])
+      // On a loaded machine the first answer may take more than the second after which a run says that it waits.
+      const said = stderr.replace(/^holdfast: waiting \d+s for "x".*\n/, '')
+      assert.deepEqual([code, stdout, said], [0, 'hello\n', ''])
     })
     test('one of nobody known is not', async () => {
       const { code, stdout, stderr } = await at.cli(...run(right?.url ?? '', 'tls=true'))
