@@ -44,6 +44,7 @@ const transientErrors: Readonly<Record<number, string>> = {
   1792: 'the transaction is read-only',
   1836: 'it is read-only: a replica, or a server that is being promoted',
   1047: 'this node of the cluster is not ready',
+  3032: 'it is in offline mode (offline_mode)',
 }
 
 /** Refusals that last until somebody acts. */
