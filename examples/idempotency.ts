@@ -24,6 +24,7 @@ interface Answer {
 }
 
 const keep = 24 * 3_600_000
+/** An empty key is none: it would be the same for all requests of a client that sets the header without a value. */
 const missing = { status: 400, body: '{"error":"send an Idempotency-Key"}' }
 
 /**
@@ -62,12 +63,11 @@ function idempotent(locks: Once, handle: (request: Request) => Promise<Answer>) 
     try {
       const key = request.get('idempotency-key')
       const customer = request.get('x-customer') ?? 'nobody'
-      const { status, body } =
-        key === undefined
-          ? missing
-          : await answerOnce(locks, keyOf(customer, request.method, request.originalUrl, key), () =>
-              handle(request),
-            )
+      const { status, body } = !key
+        ? missing
+        : await answerOnce(locks, keyOf(customer, request.method, request.originalUrl, key), () =>
+            handle(request),
+          )
       response.status(status).type('json').send(body)
     } catch (error) {
       next(error)
@@ -79,7 +79,7 @@ function idempotent(locks: Once, handle: (request: Request) => Promise<Answer>) 
 function idempotentHono(locks: Once): MiddlewareHandler {
   return async (c, next) => {
     const key = c.req.header('idempotency-key')
-    if (key === undefined) return c.body(missing.body, 400)
+    if (!key) return c.body(missing.body, 400)
     const { status, body } = await answerOnce(
       locks,
       keyOf(c.req.header('x-customer') ?? 'nobody', c.req.method, c.req.url, key),
@@ -129,7 +129,7 @@ const ports = await Promise.all(
 const headersOf = (key?: string) => ({
   'x-customer': 'ada',
   connection: 'close',
-  ...(key && { 'idempotency-key': key }),
+  ...(key !== undefined && { 'idempotency-key': key }),
 })
 const toExpress = (host: 0 | 1, item: string, key?: string) =>
   fetch(`http://127.0.0.1:${ports[host]}/${item}`, { method: 'POST', headers: headersOf(key) })
@@ -149,6 +149,7 @@ for (const [send, item] of [
   const bodies = new Set(await Promise.all(answers.map((answer) => answer.text())))
   assert.deepEqual([...bodies], [`{"order":${orders.length},"item":"${item}"}`])
   assert.equal((await send(1, item)).status, 400)
+  assert.equal((await send(1, item, '')).status, 400)
   assert.equal((await send(0, 'broken', `${item} broken`)).status, 500)
   assert.equal((await send(1, item, `${item} broken`)).status, 201)
 }
