@@ -57,6 +57,7 @@ const permanentErrors: Readonly<Record<number, string>> = {
   1142: 'the user lacks a right; it needs SELECT, INSERT, UPDATE, DELETE on the tables, and CREATE unless `holdfast schema` was run',
   1143: 'the user lacks a right on a column',
   1146: 'its tables are missing; run what `holdfast schema` prints',
+  3144: 'its connections use the character set binary, over which it takes no JSON; choose utf8mb4 in the options of the pool',
 }
 
 /** The pool itself ran out or was closed: codes of mysql2 and of mariadb. */

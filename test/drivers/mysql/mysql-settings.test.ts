@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { createLocks } from 'holdfast'
 import { mysql } from 'holdfast/mysql'
+import { createPool as createMariadb } from 'mariadb'
 import { createPool } from 'mysql2/promise'
 import { leakCheck } from '../../support/leaks.js'
 import { type MysqlServer, startMysql } from '../../support/servers/mysql.js'
@@ -44,6 +45,26 @@ describe('MySQL', { concurrency: false }, () => {
       assert.deepEqual(told, [])
       await server.query('set global offline_mode = 0')
       assert.equal(await (await waiting).release(), 'released')
+    })
+  }
+
+  for (const [what, option] of [
+    ['mysql2', { charset: 'BINARY' }],
+    ['mariadb', { collation: 'BINARY' }],
+  ] as const) {
+    it(`readers and permits over connections with the character set binary are refused with the remedy (${what})`, async (t) => {
+      const place = { host: server.host, port: server.port, user: 'plain', database: 'holdfast', ...option }
+      const pool =
+        what === 'mysql2' ? createPool(place) : createMariadb({ ...place, allowPublicKeyRetrieval: true })
+      const locks = createLocks(mysql({ pool }))
+      t.after(async () => {
+        await locks.close()
+        await pool.end()
+      })
+      await locks.mutex('binary').run(() => undefined)
+      const refusal = { code: 'BACKEND', message: /\(3144\): .*choose utf8mb4 in the options of the pool/ }
+      await assert.rejects(locks.readWrite('binary').read.acquire(), refusal)
+      await assert.rejects(locks.semaphore('binary seats', { permits: 2 }).acquire(), refusal)
     })
   }
 })
