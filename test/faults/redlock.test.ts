@@ -42,10 +42,10 @@ test('with a majority gone the error says what each server answered', async (t) 
     )
     return true
   })
-  await assert.rejects(locks.mutex('m').acquire({ wait: 2_000 }), (error: Error) => {
+  await assert.rejects(locks.mutex('m').acquire({ wait: 10_000 }), (error: Error) => {
     assert.match(
       error.message,
-      /gave no answer about "m" within 2\d\d\d ms \(ECONNREFUSED .+\); redlock: fewer than 2 of 3/,
+      /gave no answer about "m" within \d+ ms \(ECONNREFUSED .+\); redlock: fewer than 2 of 3/,
     )
     assert.ok(error.cause instanceof BackendError)
     return true

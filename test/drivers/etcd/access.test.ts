@@ -14,6 +14,7 @@ import { type EtcdServer, startEtcd } from '../../support/servers/etcd.js'
 import { checkout } from '../../support/servers/places.js'
 import { until } from '../../support/until.js'
 import { once, waiting } from '../support/asking.js'
+import { waitsInVain } from '../support/in-vain.js'
 import { claim } from '../support/session-store.js'
 import { cabled, driverOf, locksOf, protocols } from './support/scene.js'
 
@@ -86,7 +87,13 @@ async function withoutItsOwn(url: string, ca: string, protocol: string): Promise
     import { make, makeOverGrpc } from ${module('./support/in-child.js')}
     const open = ${protocol === 'grpc' ? 'makeOverGrpc' : 'make'}
     const locks = createLocks(open([${JSON.stringify(url)}], { tls: { ca: readFileSync(${JSON.stringify(ca)}) } }))
-    await locks.mutex('secret').acquire({ wait: 1_000 }).catch((error) => console.log(error.message))
+    locks.on('waiting', ({ blocked }) => {
+      if (blocked.error === undefined) return
+      console.log(blocked.error.message)
+      process.exit()
+    })
+    await locks.mutex('secret').acquire({ wait: Infinity })
+    console.log('granted')
     process.exit()`
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program])
   return stdout
@@ -196,7 +203,7 @@ for (const [protocol, over] of protocols) {
       ...over,
       tls: { ...own, servername: 'elsewhere.example' },
     }).locks
-    await assert.rejects(elsewhere.mutex('secret').acquire({ wait: 1_000 }), /altnames|does not match/)
+    await waitsInVain(elsewhere, elsewhere.mutex('secret'), /altnames|does not match/)
     assert.match(await withoutItsOwn(server.url, cert, protocol), /certificate|ECONNRESET|socket|alert/i)
   })
 
@@ -225,7 +232,7 @@ for (const [protocol, over] of protocols) {
     const [second, believed] = await next
     assert.equal(believed, false)
     assert.ok(second.token > lease.token)
-    await assert.rejects(locks.mutex('b').acquire({ wait: 5_000 }), {
+    await assert.rejects(locks.mutex('b').acquire({ wait: 60_000 }), {
       code: 'BACKEND',
       message: /permission denied/,
     })

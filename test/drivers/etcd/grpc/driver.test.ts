@@ -11,6 +11,7 @@ import { leakCheck } from '../../../support/leaks.js'
 import { startEtcd } from '../../../support/servers/etcd.js'
 import { until } from '../../../support/until.js'
 import { never, once, waiting } from '../../support/asking.js'
+import { waitsInVain } from '../../support/in-vain.js'
 import { claim } from '../../support/session-store.js'
 import { tapped } from '../support/over-grpc.js'
 import { driverOf, locksOf, type More, placesOf } from '../support/scene.js'
@@ -150,10 +151,7 @@ for (const [what, make] of Object.entries(garbled)) {
     await locks.mutex('warm').run(() => undefined)
     tap.garble = (path, answer) => (path.endsWith('/Txn') ? make(answer) : answer)
     const name = `garbled, ${what}`
-    await assert.rejects(locks.mutex(name).acquire({ wait: 1_000 }), {
-      name: 'BackendError',
-      message: /garbled/,
-    })
+    await waitsInVain(locks, locks.mutex(name), /garbled/)
     tap.garble = (_path, answer) => answer
     const lease = await locks.mutex(name).acquire({ wait: 30_000 })
     const { holders } = await direct.inspect(name)
@@ -227,7 +225,7 @@ test('what speaks no HTTP/2 is said to give no answer', async (t) => {
   t.after(() => silent.close())
   const { port } = silent.address() as { port: number }
   const { locks } = locksOf(t, `127.0.0.1:${port}`, { grpc })
-  await assert.rejects(locks.mutex('x').acquire({ wait: 500 }), {
+  await assert.rejects(locks.mutex('x').tryAcquire(), {
     code: 'UNAVAILABLE',
     message: new RegExp(`127.0.0.1:${port}`),
   })
