@@ -100,7 +100,7 @@ describe('kazoo', () => {
     await other.ask('acquire')
     const [holder] = (await ours.inspect('k2')).holders
     assert.equal(holder?.client, 'kazoo')
-    await assert.rejects(ours.mutex('k2').acquire({ wait: 1_500 }), { message: /held by kazoo/ })
+    await assert.rejects(ours.mutex('k2').acquire({ wait: 10_000 }), { message: /held by kazoo/ })
     await other.ask('release')
     await ours.close()
   })

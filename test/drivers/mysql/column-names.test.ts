@@ -64,7 +64,7 @@ for (const flavour of ['mariadb', 'mysql'] as const) {
       const seen = observed(pool, { columns: (names) => void sets.add(names.join(' ')) })
       const connection = (await seen.getConnection()) as Awaited<ReturnType<Pool['getConnection']>>
       await connection.beginTransaction()
-      await inTransaction(connection, 'in a transaction', { pool: seen, wait: 1_000 })
+      await inTransaction(connection, 'in a transaction', { pool: seen, wait: 60_000 })
       await connection.rollback()
       connection.release()
       assert.ok(sets.size > 0)

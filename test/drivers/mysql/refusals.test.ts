@@ -93,7 +93,7 @@ describe('with a server', { concurrency: false }, () => {
     // Nor is the row of a lock in a transaction made by one: it would stay locked in the pool.
     const connection = await pool.getConnection()
     await connection.beginTransaction()
-    await assert.rejects(inTransaction(connection, 'x', { pool, wait: 1_000 }), /autocommit off; turn it on/)
+    await assert.rejects(inTransaction(connection, 'x', { pool, wait: 60_000 }), /autocommit off; turn it on/)
     await connection.rollback()
     connection.release()
   })

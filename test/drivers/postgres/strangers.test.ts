@@ -39,7 +39,7 @@ async function refused(t: TestContext, schema: string, message: RegExp): Promise
   for (const strategy of ['row', 'session'] as const) {
     const { locks } = peer(t, server.port, { schema, strategy })
     const about = { code: 'BACKEND', message }
-    await assert.rejects(locks.mutex('x').acquire({ wait: 2_000 }), about)
+    await assert.rejects(locks.mutex('x').acquire({ wait: 60_000 }), about)
     await assert.rejects(locks.inspect('x'), about)
   }
   const { pool } = peer(t, server.port)

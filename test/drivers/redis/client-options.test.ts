@@ -111,7 +111,7 @@ test('a client that has not been connected is reported as such, and a lazy one c
     const { client, close } = await version.open({ is: 'single', port: server.port })
     const locks = createLocks(redis({ client }))
     t.after(() => locks.close().then(close))
-    const taken = locks.mutex(`lazy ${version.name}`).acquire({ wait: 2_000 })
+    const taken = locks.mutex(`lazy ${version.name}`).acquire({ wait: 60_000 })
     if (version.library === 'ioredis') assert.equal(await (await taken).release(), 'released')
     else await assert.rejects(taken, /the client is closed; connect it first/)
   }

@@ -74,7 +74,7 @@ test('a user who may only read sees the queue, and changes, wakes and disconnect
   ]
   for (const [command, ...words] of refused)
     await assert.rejects(reading.call(command, ...words), /NOPERM/, command)
-  await assert.rejects(narrow.mutex('b').acquire({ wait: 1_000 }), { code: 'BACKEND', message: /NOPERM/ })
+  await assert.rejects(narrow.mutex('b').acquire({ wait: 60_000 }), { code: 'BACKEND', message: /NOPERM/ })
   assert.ok((await lease.extend()) > 0)
   assert.equal(await lease.release(), 'released')
   assert.equal(await (await waits).release(), 'released')

@@ -96,8 +96,8 @@ test('a login and acl creator: who logs in alike shares the locks, nobody else h
       code: 'BACKEND',
       message: /the login lacks a right.*\(acl, auth\)/,
     }
-    await assert.rejects(locks.mutex('private').acquire({ wait: 5_000 }), refused)
-    await assert.rejects(locks.mutex('new').acquire({ wait: 5_000 }), refused)
+    await assert.rejects(locks.mutex('private').acquire({ wait: 60_000 }), refused)
+    await assert.rejects(locks.mutex('new').acquire({ wait: 60_000 }), refused)
     await assert.rejects(locks.inspect('private'), refused)
     await assert.rejects(locks.forceRelease('private'), refused)
   }
@@ -116,7 +116,7 @@ test('who may only read sees who holds, and takes nothing', async () => {
   const lease = await a.mutex('seen').acquire({ note: 'shown' })
   const reader = open({ chroot }, server.address)
   assert.equal((await reader.inspect('seen')).holders[0]?.note, 'shown')
-  await assert.rejects(reader.mutex('seen').acquire({ wait: 5_000 }), {
+  await assert.rejects(reader.mutex('seen').acquire({ wait: 60_000 }), {
     code: 'BACKEND',
     message: /lacks a right/,
   })
