@@ -32,8 +32,11 @@ for (const version of versions.filter(({ places }) => places.includes('sentinel'
   test(`a replaced master that no Sentinel demotes is left (${version.name})`, async (t) => {
     const { setup, locks, old } = await setUp(t, version)
     await setup.promote({ sync: true, how: 'freeze' })
-    // Sentinels that stood still for more than two seconds demote nobody for the next thirty (TILT).
-    for (const sentinel of setup.sentinels) sentinel.pause()
+    // Sentinels that stood still for more than two seconds demote nobody for half a minute (TILT). Here it does not end.
+    for (const sentinel of setup.sentinels) {
+      await sentinel.cli('SENTINEL', 'DEBUG', 'TILT-PERIOD', '600000')
+      sentinel.pause()
+    }
     const stopped = performance.now()
     await until(() => performance.now() > stopped + 2_500)
     for (const sentinel of setup.sentinels) sentinel.resume()
