@@ -78,11 +78,11 @@ test('a script holds a lock for a part of it: others wait, the token grows, and 
 
 for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
   test(`the lock is given back when its script is ended by ${signal}`, async () => {
-    const { running, pid } = leading('holdfast hold mine --for $$; read -r _ < <(sleep 60)')
+    const { running, pid } = leading('holdfast hold mine --for $$ --ttl 10m; read -r _ < <(sleep 60)')
     await until(() => running.stdout() !== '')
     kill(-(await pid()), signal)
     await running.ended
-    const next = await cli('run', 'mine', '--wait', '5s', ...on, '--', 'true')
+    const next = await cli('run', 'mine', '--wait', '60s', ...on, '--', 'true')
     assert.equal(next.code, 0, next.stderr)
   })
 }
@@ -125,7 +125,7 @@ group('a script never goes on without its lock', () => {
 })
 
 test('a lock is held on while the process beside the script has no file descriptor left', async () => {
-  const { running, pid } = leading('holdfast hold starved --for $$ --ttl 3s; sleep 60')
+  const { running, pid } = leading('holdfast hold starved --for $$ --ttl 9s; sleep 60')
   await until(() => running.stdout() !== '')
   const leader = await pid()
   const { locks, close } = await locksOf(url)
@@ -174,7 +174,7 @@ test('who is ended while it waits for the lock leaves nothing, and the script go
 
 test('a token that nobody could read is no hold: the lock is released', async () => {
   const { running } = leading(
-    'holdfast hold unread --for $$ >/dev/full && exit 9\necho "$?" >&2\nsleep 0.5\nholdfast run unread --wait 5s -- true',
+    'holdfast hold unread --for $$ --ttl 10m >/dev/full && exit 9\necho "$?" >&2\nsleep 0.5\nholdfast run unread --wait 60s -- true',
   )
   const { code, stderr } = await running.ended
   assert.equal(code, 0, stderr)

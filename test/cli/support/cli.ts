@@ -110,6 +110,13 @@ function running(into: string, options: SpawnOptions, file: string, args: readon
   return { pid: child.pid ?? 0, ...heard, ended }
 }
 
+/**
+ * What it said, but that the store cannot be asked while it waits: that is what it has to say when the machine stands still for longer than
+ * a request may take, however well the store is.
+ */
+export const besidesSilence = (stderr: string): string =>
+  stderr.replace(/^holdfast: waiting .*; the store cannot be asked: .*\n/gm, '')
+
 export function kill(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
