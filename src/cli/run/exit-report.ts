@@ -99,11 +99,13 @@ export function reportFailure(report: Report, error: Failure): void {
   report.write('failed', { error }, error.message, true)
 }
 
-export function reportDoubtful(report: Report, { stopIn }: Message<'doubtful'>): void {
+export function reportDoubtful(report: Report, { stopIn, refusal }: Message<'doubtful'>): void {
+  const what =
+    refusal === undefined ? 'the store does not answer' : `the lock is not renewed: ${plain(refusal)}`
   report.write(
     'doubtful',
-    { stopIn: Math.round(stopIn) },
-    `the store does not answer; the command will be stopped in ${formatDuration(stopIn)} unless it does`,
+    { stopIn: Math.round(stopIn), ...(refusal !== undefined && { refusal }) },
+    `${what}; the command will be stopped in ${formatDuration(stopIn)} unless it ${refusal === undefined ? 'does' : 'is'}`,
   )
 }
 

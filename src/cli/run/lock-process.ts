@@ -147,14 +147,20 @@ async function guard(
     supervisor.send({ type: 'stopping', why, signal, detail: detail || lossReason(lease) }),
   )
   const heldUntil = () => machineTime() + lease.remaining()
+  let refusal: string | undefined
   const stops = [
+    locks.on('storeError', ({ operation, code, error }) => {
+      if (operation === 'renew' && code === 'BACKEND') refusal = (error as Error).message
+    }),
     locks.on('renewed', () => {
+      refusal = undefined
       enforcer.look()
       supervisor.send({ type: 'proof', heldUntil: heldUntil() })
     }),
-    locks.on('doubtful', ({ remaining }) =>
-      supervisor.send({ type: 'doubtful', stopIn: Math.max(0, remaining - terms.killAfter - terms.margin) }),
-    ),
+    locks.on('doubtful', ({ remaining }) => {
+      const stopIn = Math.max(0, remaining - terms.killAfter - terms.margin)
+      supervisor.send({ type: 'doubtful', stopIn, refusal })
+    }),
     locks.on('lost', () => enforcer.look()),
   ]
   supervisor.gone.addEventListener('abort', () => enforcer.stop('supervisor-gone'))

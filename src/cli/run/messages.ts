@@ -94,7 +94,8 @@ export type ToSupervisor =
   | { readonly type: 'go'; readonly heldUntil: number; readonly terms: RunLimits }
   /** The command must be gone by `heldUntil` (see {@link machineTime}), unless a later proof extends it. */
   | { readonly type: 'proof'; readonly heldUntil: number }
-  | { readonly type: 'doubtful'; readonly stopIn: number }
+  /** `refusal`: what the store last answered instead of renewing; undefined: it did not answer. */
+  | { readonly type: 'doubtful'; readonly stopIn: number; readonly refusal: string | undefined }
   | {
       readonly type: 'stopping'
       readonly why: StopCause
