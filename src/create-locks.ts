@@ -109,7 +109,8 @@ export interface Locks<Known extends Ability = Ability> extends AsyncDisposable 
    * to compare it with. True means that nobody came after it before the store replied; a write that follows is
    * another step, so where the write goes to the store itself, the store's own condition is better: see
    * docs/guard.md.
-   * @throws TypeError, RangeError for what is no token; BackendError
+   * @throws UnsupportedError when a lock with `linger` is held by another process: only that one knows which of its
+   * tokens is in use; TypeError, RangeError for what is no token; BackendError
    */
   check(fence: { readonly name: string; readonly token: number }): Promise<boolean>
   /** Everything with a holder or waiter whose name begins with `prefix`. @throws UnsupportedError */
@@ -203,7 +204,7 @@ export function locksOver<Known extends Ability>(engine: Engine): Locks<Known> {
     },
     check: async (fence) => {
       engine.assertOpen()
-      return engine.asked('check', fence?.name, isCurrent(driver, fence))
+      return engine.asked('check', fence?.name, isCurrent(engine, fence))
     },
     list: async (prefix = '') => {
       engine.assertOpen()
@@ -217,7 +218,10 @@ export function locksOver<Known extends Ability>(engine: Engine): Locks<Known> {
     forceRelease: async (name) => {
       engine.assertOpen()
       if (driver.forceRelease === undefined) throw missing('forced release')
-      return engine.asked('forceRelease', name, driver.forceRelease(checkName(name)))
+      checkName(name)
+      // To its callers it is free.
+      await engine.queues.get(name)?.endCachingNow()
+      return engine.asked('forceRelease', name, driver.forceRelease(name))
     },
     revoke: async (name, options) => revoke(engine, name, options),
     onRevoke: (lease, listener) => onRevoke(engine, lease, listener),

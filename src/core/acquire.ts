@@ -141,12 +141,18 @@ export class EngineLock implements Lock {
     // A shared hold of this context keeps no reader out.
     const reentrant = this.kind === 'shared'
     const own = this.kind === 'exclusive' && holdsOfContext(this.engine, this.name).length > 0
-    const taking = this.take({ ...given, reentrant }).catch((error: unknown) => {
+    const taking = this.take({ ...given, reentrant, linger: 0 }).catch((error: unknown) => {
       if (!own || !(error instanceof DeadlockError)) throw error
       const what = 'this async context holds it itself; call waitUntilFree() after it was released'
       throw new DeadlockError(this.name, what)
     })
     await (await taking).release()
+  }
+
+  /** May a process keep this lock cached? Then several are not taken in one step, which such a cache would refuse. */
+  lingers(options: AcquireOptions): boolean {
+    const linger = options.linger ?? this.#defaults.linger
+    return linger !== 0 || this.engine.queues.get(this.name)?.isCaching === true
   }
 
   /** Throws what is wrong with the request; every later error goes to `reject`. `single`: one attempt, as with `wait: 0`. */

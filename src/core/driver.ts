@@ -124,6 +124,11 @@ export interface Grant {
    */
   contended?(): boolean
   /**
+   * Set by the core: call it in the same turn of the event loop when `contended()` becomes true, when a notification of
+   * that may have been lost, and when the grant may be over. Read only where `traits.caching`.
+   */
+  onContended?: (() => void) | undefined
+  /**
    * The grant was handed to another process, which has taken it over by its attempt, will do so, or lets it expire:
    * send nothing for it any more. Called only on drivers whose `traits.portable` is true.
    */
@@ -208,6 +213,11 @@ export interface Traits {
    * as true: waiters are listed, and no attempt barges.
    */
   readonly queue?: boolean
+  /**
+   * True: a grant may be cached after its release (`linger`). The driver has reserved tokens, and learns by a push that
+   * others wait: see `onContended` of {@link Grant}. Absent: `linger` is refused.
+   */
+  readonly caching?: boolean
   /** True: the driver has {@link Driver.acquireMany}. Otherwise several locks are acquired one after the other. */
   readonly acquireMany?: boolean
   /** How many claims one such step can acquire; more are acquired one after the other. Absent: any number. */

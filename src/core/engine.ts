@@ -1,6 +1,7 @@
 /** What all locks of one `createLocks` share: the driver, time, randomness, events, and the holders and waiters of this process. */
 import { randomFillSync } from 'node:crypto'
 import { hostname } from 'node:os'
+import { CachedNames } from './caching.js'
 import { type Clock, systemClock } from './clock.js'
 import type { Driver, DriverFactory, Env, Traits } from './driver.js'
 import { BackendError, unavailable } from './errors.js'
@@ -44,6 +45,7 @@ export class Engine {
   readonly leaks: Leaks | undefined
   /** The local queues by name: those with holders or waiters in this process, and a few idle ones that may be needed again. */
   readonly queues: Map<string, LocalQueue> = new Map()
+  readonly cached: CachedNames = new CachedNames()
   readonly #later = new Set<() => void>()
   #closing: Promise<void> | undefined
 

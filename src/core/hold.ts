@@ -16,6 +16,8 @@ export class Hold implements WatchdogHooks {
   readonly token: number
   readonly since: number
   readonly note: string | undefined
+  /** How long its grant may be cached after the release, in ms. */
+  readonly linger: number
   mode: Mode
   lost: LeaseLostError | undefined
   count = 0
@@ -29,12 +31,19 @@ export class Hold implements WatchdogHooks {
   #over = false
   #controller: AbortController | undefined
 
-  constructor(queue: LocalQueue, watchdog: Watchdog, token: number, { note, maxHold }: Terms, now: number) {
+  constructor(
+    queue: LocalQueue,
+    watchdog: Watchdog,
+    token: number,
+    { note, maxHold, linger }: Terms,
+    now: number,
+  ) {
     this.engine = queue.engine
     this.queue = queue
     this.watchdog = watchdog
     this.token = token
     this.note = note
+    this.linger = linger
     this.mode = watchdog.claim.mode
     this.since = now
     watchdog.hooks = this
@@ -123,12 +132,15 @@ export class Hold implements WatchdogHooks {
   }
 
   onRenewed(): void {
+    // Released, and to be passed on: no lease has been renewed.
+    if (this.#over) return
     const { events } = this.engine
     if (events.wants('renewed'))
       events.emit('renewed', { ...this.about(), remaining: this.watchdog.remaining })
   }
 
   onDoubtful(error: unknown): void {
+    if (this.#over) return this.queue.endCaching()
     const { events } = this.engine
     if (events.wants('doubtful'))
       events.emit('doubtful', { ...this.about(), remaining: this.watchdog.remaining, error })

@@ -6,6 +6,7 @@
  * Local hand-overs are bounded while others wait in the store's queue: see `local-handoff.ts`.
  */
 
+import { cacheable, mayBeCached, patience } from './caching.js'
 import type { ClaimBatch } from './claim-batch.js'
 import { ttlWithDelay } from './clock.js'
 import type { Claim, Grant, Holder, Wait, WaitStatus } from './driver.js'
@@ -13,7 +14,7 @@ import type { Engine } from './engine.js'
 import { BackendError } from './errors.js'
 import { isShortened, renewed, usable } from './grant-freshness.js'
 import { Hold } from './hold.js'
-import { HandoffLimit, minTtlShare } from './local-handoff.js'
+import { canReceive, HandoffLimit, minTtlShare } from './local-handoff.js'
 import { type Mode, shared } from './mode.js'
 import { quote } from './name.js'
 import type { Terms } from './options.js'
@@ -59,6 +60,10 @@ export class LocalQueue {
   /** Ends the wait for the next token of the resting hold. */
   #stopMinting: (() => void) | undefined
   readonly #handoffLimit: HandoffLimit
+  /** The hold held back whose grant stays here for the next request: see `caching.ts`. */
+  #cached: Hold | undefined
+  #cachedUntil = 0
+  #lingerTimer = false
   /** The query for the holder at the end of waits. */
   #inspection: Promise<FinalInspection> | undefined
   /** The last report to the head of the queue on who holds the lock, and the clock reading then. */
@@ -100,6 +105,7 @@ export class LocalQueue {
 
   /** A single attempt (`once`) never waits behind others: if the queue is busy for it, it ends without any I/O. */
   enqueue(request: QueueEntry, once: boolean): void {
+    if (this.#cached !== undefined && this.#reuse(this.#cached, request, once)) return
     const next = queue.enqueue(this.#state, request, once)
     if (next === 'queued') this.#pumpConcurrent()
     else if (next === 'refused') this.#refuse(request)
@@ -128,6 +134,18 @@ export class LocalQueue {
       client: `${this.engine.env.client} (this process)`,
       ...(hold.note === undefined ? {} : { note: hold.note }),
     }
+  }
+
+  /** The token in use of the grant of `attempt`, 0 while it is cached; undefined: the grant is not in this process. */
+  tokenOf(attempt: string): number | undefined {
+    for (const hold of this.#state.holds)
+      if (hold.watchdog.claim.attempt === attempt) return hold.state() === 'lost' ? 0 : hold.token
+    return this.#state.heldBack?.watchdog.claim.attempt === attempt ? 0 : undefined
+  }
+
+  /** A grant is kept here for the next request. */
+  get isCaching(): boolean {
+    return this.#cached !== undefined
   }
 
   /** A hold ended by loss. */
@@ -172,6 +190,11 @@ export class LocalQueue {
   handOff(hold: Hold): boolean {
     const { grant } = hold.watchdog
     if (this.#nextEntry(hold) === undefined) {
+      if (hold.linger > 0 && this.#mayCache(hold)) {
+        this.#cache(hold)
+        hold.onHandedOff()
+        return true
+      }
       queue.removeHold(this.#state, hold)
       return false
     }
@@ -213,7 +236,101 @@ export class LocalQueue {
 
   /** It was lost after its release, while it is to be passed on: its heirs do not wait for the token. */
   abandonHandoff(hold: Hold): void {
-    if (this.#state.heldBack === hold) this.#stopMinting?.()
+    if (this.#state.heldBack !== hold) return
+    this.#stopMinting?.()
+    if (this.#cached !== hold) return
+    this.#uncache()
+    queue.removeHold(this.#state, hold)
+    this.#pump()
+  }
+
+  /** Nobody waits here or, as far as reported, elsewhere, and the next holder would have what it needs. */
+  #mayCache(hold: Hold): boolean {
+    const { watchdog, revoked } = hold
+    const { queue: waiting, asking } = this.#state
+    if (revoked || this.engine.closed || waiting.size > 0 || asking.size > 0) return false
+    if (!mayBeCached(watchdog.claim.attempt) || hold.mode.kind !== 'exclusive') return false
+    return watchdog.autoRenew && !watchdog.extending && canReuse(watchdog)
+  }
+
+  #cache(hold: Hold): void {
+    const { watchdog, linger } = hold
+    const { grant } = watchdog
+    grant.onContended ??= () => {
+      if (this.#cached?.watchdog.grant === grant) this.endCaching()
+    }
+    queue.holdBack(this.#state, hold)
+    // The longest time to hold was that of the holder.
+    watchdog.limit(Number.POSITIVE_INFINITY)
+    this.#cached = hold
+    this.#cachedUntil = this.engine.clock.now() + linger
+    this.#endCachingLater()
+    this.engine.cached.add(this)
+  }
+
+  /** One timer for many reuses. */
+  #endCachingLater(): void {
+    if (this.#lingerTimer) return
+    this.#lingerTimer = true
+    this.engine.schedule(this.#cachedUntil, () => {
+      this.#lingerTimer = false
+      if (this.#cached === undefined) return
+      if (this.engine.clock.now() >= this.#cachedUntil) this.endCaching()
+      else this.#endCachingLater()
+    })
+  }
+
+  #uncache(): Hold | undefined {
+    const hold = this.#cached
+    if (hold === undefined) return undefined
+    this.#cached = undefined
+    this.engine.cached.delete(this)
+    return hold
+  }
+
+  /** The cached grant goes back to the store. */
+  endCaching(): void {
+    void this.endCachingNow()
+  }
+
+  /** Resolves once the store has replied, or has had the time for it. */
+  async endCachingNow(): Promise<void> {
+    const hold = this.#uncache()
+    if (hold === undefined) return
+    queue.removeHold(this.#state, hold)
+    const { watchdog } = hold
+    const answer = this.engine.releases.answered(watchdog, watchdog.release(), () => undefined)
+    this.#pump()
+    await answer
+  }
+
+  /** The next local request after a release. True: it has the grant, or will have it after a turn of the event loop. */
+  #reuse(hold: Hold, request: QueueEntry, once: boolean): boolean {
+    const { watchdog } = hold
+    const over = this.engine.clock.now() >= this.#cachedUntil
+    const fits = !over && !request.terms.fair && request.batch === undefined && canReceive(request, hold)
+    // A loop of single attempts gets its turn of the event loop from the store.
+    const mustYield = fits && this.#handoffLimit.mustYield
+    if (!fits || !canReuse(watchdog) || (mustYield && once)) {
+      this.endCaching()
+      return false
+    }
+    if (mustYield) {
+      this.#uncache()
+      this.#state.queue.add(request)
+      this.engine.clock.soon(() => this.#afterYield(hold))
+      return true
+    }
+    // The caller has gone, and has been told so.
+    if (!request.deadline.isStillWaiting()) return true
+    const token = watchdog.grant.nextReservedToken?.()
+    if (token === undefined) {
+      this.endCaching()
+      return false
+    }
+    this.#uncache()
+    this.#handOver(hold, request, token, false)
+    return true
   }
 
   /** The event loop has turned. The heir may have gone by now, and waiters in the store may have been reported. */
@@ -301,6 +418,7 @@ export class LocalQueue {
     for (const { owner } of sent) owner?.deadline.end('closed')
     // Only now: a listener of those ends may have released a hold.
     const { heldBack } = this.#state
+    this.#uncache()
     if (heldBack !== undefined) queue.removeHold(this.#state, heldBack)
     this.#stopMinting?.()
     if (heldBack !== undefined) void heldBack.watchdog.release()
@@ -325,10 +443,15 @@ export class LocalQueue {
     if (this.isEmpty) this.engine.idle(this)
   }
 
-  #ask(ask: queue.Ask<QueueEntry>): void {
+  /** @param patient how long a single attempt stands in line, in ms */
+  #ask(ask: queue.Ask<QueueEntry>, patient?: number): void {
     const { entry, once } = ask
-    const claim = createClaim(this.name, this.engine.env.id(), entry.mode, entry.terms)
+    const { linger, fair } = entry.terms
+    const id = this.engine.env.id()
+    const attempt = linger > 0 && !fair && entry.mode.kind === 'exclusive' ? cacheable(id) : id
+    const claim = createClaim(this.name, attempt, entry.mode, entry.terms)
     const request = new StoreRequest(this, claim, entry, once)
+    if (patient !== undefined) request.bePatient(patient)
     // First: a driver may report at once what blocks the claim.
     queue.asked(this.#state, request, ask)
     request.reply = this.#send(request, entry.batch).then(
@@ -347,6 +470,7 @@ export class LocalQueue {
 
   #answeredOwner(request: StoreRequest): QueueEntry | undefined {
     const owner = queue.arrived(this.#state, request)
+    request.done()
     if (this.#state.asking.size === 0) {
       this.lastStatus = undefined
       this.lastError = undefined
@@ -395,8 +519,20 @@ export class LocalQueue {
       newest,
     })
     if (grant !== undefined && outcome !== 'deliver') this.#returnUnused(request, grant)
-    if (owner !== undefined) this.#perform(outcome, request, owner, grant, now)
+    if (
+      owner !== undefined &&
+      outcome === 'refuse' &&
+      grant === undefined &&
+      this.#mayOnlyBeCached(request, owner, now)
+    )
+      this.#ask({ entry: owner, once: true, turn: false }, patience(now - request.sent, owner.terms.ttl))
+    else if (owner !== undefined) this.#perform(outcome, request, owner, grant, now)
     this.#pump()
+  }
+
+  /** A cache elsewhere is no reason to refuse a single attempt, which therefore asks once more, in line. */
+  #mayOnlyBeCached({ cached, isPatient }: StoreRequest, owner: QueueEntry, now: number): boolean {
+    return cached && !isPatient && owner.batch === undefined && owner.deadline.isStillWaiting(now)
   }
 
   #perform(
@@ -487,6 +623,11 @@ export class LocalQueue {
 /** Held, and with enough time left for another holder. */
 function isFit(watchdog: Watchdog): boolean {
   return watchdog.checkNow() === 'held' && watchdog.remaining >= minTtlShare * watchdog.maxLeaseTtl
+}
+
+/** The same, and no reason to give it back: whatever `isHeld` checks has just been checked. */
+function canReuse(watchdog: Watchdog): boolean {
+  return watchdog.grant.contended?.() === false && isFit(watchdog)
 }
 
 /** With a lock-delay the core asks the store for more time than it gives the caller: see `watchdog.ts`. */

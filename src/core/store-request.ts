@@ -2,6 +2,7 @@
  * One claim sent to the driver, and the wait that the driver sees. A turn may outlive the caller it was begun for:
  * another caller of the same process can take it over, and with it the queue entry in the store.
  */
+import { mayBeCached } from './caching.js'
 import type { Claim, Wait, WaitStatus } from './driver.js'
 import type { LocalQueue, QueueEntry } from './local-queue.js'
 import type { Request } from './queue-state.js'
@@ -13,9 +14,15 @@ export class StoreRequest implements Request<QueueEntry>, Wait {
   owner: QueueEntry | undefined
   reassigned = false
   reported = false
+  /** What blocks it may be nothing but a cache: see `caching.ts`. */
+  cached = false
+  readonly sent: number
   /** Settles, never rejects, once the store's reply has been dealt with. */
   reply: Promise<void> | undefined
   readonly #queue: LocalQueue
+  /** Clock reading until which a single attempt stands in line. */
+  #patientUntil: number | undefined
+  #stopPatience: (() => void) | undefined
   #controller: AbortController | undefined
 
   constructor(queue: LocalQueue, claim: Claim, owner: QueueEntry, once: boolean) {
@@ -23,6 +30,24 @@ export class StoreRequest implements Request<QueueEntry>, Wait {
     this.claim = claim
     this.owner = owner
     this.once = once
+    this.sent = queue.engine.clock.now()
+  }
+
+  /** A single attempt that stands in line for `ms`. */
+  bePatient(ms: number): void {
+    const { clock } = this.#queue.engine
+    this.#patientUntil = clock.now() + ms
+    this.#stopPatience = clock.at(this.#patientUntil, () => this.abandon())
+  }
+
+  /** Does it stand in line for the second time? */
+  get isPatient(): boolean {
+    return this.#patientUntil !== undefined
+  }
+
+  /** The reply is here. */
+  done(): void {
+    this.#stopPatience?.()
   }
 
   get signal(): AbortSignal {
@@ -34,11 +59,18 @@ export class StoreRequest implements Request<QueueEntry>, Wait {
   }
 
   remaining(): number {
-    return this.ended || this.once ? 0 : (this.owner?.deadline.remaining ?? 0)
+    if (this.ended) return 0
+    const left = this.owner?.deadline.remaining ?? 0
+    if (!this.once) return left
+    if (this.#patientUntil === undefined) return 0
+    return Math.max(0, Math.min(left, this.#patientUntil - this.#queue.engine.clock.now()))
   }
 
   report(by: WaitStatus): void {
+    // The store has just answered; so short a silence is no outage.
+    if (this.isPatient && by.error !== undefined) return
     if (by.error === undefined) this.reported = true
+    this.cached = by.holder !== undefined && mayBeCached(by.holder.attempt)
     if (this.owner !== undefined) this.#queue.blocked(this.owner, by)
   }
 

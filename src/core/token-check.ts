@@ -1,11 +1,17 @@
 /** Does a token belong to a present holder? Chubby's sequencer check, asked of the store. */
-import type { Driver, Holder } from './driver.js'
-import { checkName, describe } from './name.js'
+import { mayBeCached } from './caching.js'
+import type { Holder } from './driver.js'
+import type { Engine } from './engine.js'
+import { UnsupportedError } from './errors.js'
+import { checkName, describe, quote } from './name.js'
 import { tokenReserve } from './token.js'
 
-/** @throws TypeError, RangeError for an invalid lease or token; BackendError */
+/**
+ * @throws TypeError, RangeError for an invalid lease or token; UnsupportedError where another process may keep the lock
+ * cached; BackendError
+ */
 export async function isCurrent(
-  driver: Driver,
+  { driver, queues }: Engine,
   fence: { readonly name: string; readonly token: number },
 ): Promise<boolean> {
   if (typeof fence !== 'object' || fence === null)
@@ -15,7 +21,19 @@ export async function isCurrent(
   if (typeof token !== 'number' || !Number.isSafeInteger(token) || token <= 0)
     throw new RangeError(`a token is a safe integer greater than 0, got ${describe(token)}`)
   const { holders } = await driver.inspect(name)
-  return holders.some((holder) => holder.expiresIn > 0 && matches(token, holder))
+  return holders.some((holder) => {
+    if (holder.expiresIn <= 0) return false
+    if (!mayBeCached(holder.attempt)) return matches(token, holder)
+    // Which token of the reserve is in use, and whether any is, only the process that has the grant knows.
+    const here = queues.get(name)?.tokenOf(holder.attempt)
+    if (here === undefined)
+      throw new UnsupportedError(
+        driver.name,
+        `check of ${quote(name)}, which another process may keep cached (linger),`,
+        'let the resource remember the greatest token, or leave out linger for this lock',
+      )
+    return here === token
+  })
 }
 
 /**

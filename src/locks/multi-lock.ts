@@ -143,7 +143,7 @@ class Multi implements MultiLock {
   }
 
   async waitUntilFree(options?: WaitOptions): Promise<void> {
-    await (await this.acquire(checkWaitOptions('waitUntilFree()', options))).release()
+    await (await this.acquire({ ...checkWaitOptions('waitUntilFree()', options), linger: 0 })).release()
   }
 
   /**
@@ -167,7 +167,8 @@ class Multi implements MultiLock {
     const { driver } = this.#engine
     const { maxBatch = Number.POSITIVE_INFINITY } = driver.traits
     const some = this.#parts.length > 1 && this.#parts.length <= maxBatch
-    const able = some && this.#parts.every(({ lock }) => lock.engine === this.#engine)
+    const able =
+      some && this.#parts.every(({ lock }) => lock.engine === this.#engine && !lock.lingers(options))
     if (!able || driver.acquireMany === undefined) return 'one by one'
     const party = new ClaimBatch(wait)
     const joining = this.#parts.map(({ lock }) => lock.join(party, options))

@@ -6,13 +6,17 @@
  * asked is not handed over inside its process.
  */
 
+import { EngineLock } from '../core/acquire.js'
+import { mayBeCached } from '../core/caching.js'
 import { CellRef } from '../core/cell-ref.js'
 import { type Duration, duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { UnsupportedError } from '../core/errors.js'
 import { checkKnown } from '../core/known-options.js'
 import { HeldLease, type Lease } from '../core/lease.js'
+import { exclusive } from '../core/mode.js'
 import { checkName, describe } from '../core/name.js'
+import { onAbort } from '../core/on-abort.js'
 import { checkOptions } from '../core/options.js'
 import { type Deadline, readOnce, TimedOut, withDeadline } from '../core/with-deadline.js'
 
@@ -48,6 +52,9 @@ interface Request extends Omit<RevokeRequest, 'client'> {
 /** How often to poll whether the holder has given way, in ms. */
 const checkInterval = 250
 
+/** How long a holder that may only be a cache has to give way, however short the grace, in ms. */
+const leastGrace = 50
+
 /** @throws UnsupportedError, TypeError, RangeError; BackendError when the store does not reply; the reason of `signal` */
 export async function revoke(
   engine: Engine,
@@ -69,6 +76,8 @@ export async function revoke(
     const { holders } = await cell.retrying(bounds, () => driver.inspect(name))
     return holders.filter(({ expiresIn }) => expiresIn > 0).map(({ attempt }) => attempt)
   }
+  // What is cached here is free.
+  await engine.queues.get(name)?.endCachingNow()
   const attempts = await readOnce(engine, name, holding, { signal })
   if (attempts.length === 0) return 'free'
   const request: Request = {
@@ -85,6 +94,7 @@ export async function revoke(
     (bounds) => cell.update((cell) => (cell?.value === asked.value ? undefined : asked), bounds),
     { signal },
   )
+  const left = attempts.some(mayBeCached) ? standInLine(engine, name, grace, signal) : undefined
   const until = { wait: Math.max(1, grace), ...(signal !== undefined && { signal }) }
   const gone = await withDeadline(engine, until, (bounds) =>
     cell.waitUntil(
@@ -93,12 +103,38 @@ export async function revoke(
       checkInterval,
     ),
   )
+  await left?.()
   if (!(gone instanceof TimedOut)) return 'released'
   // The last check before the force: a holder that came after the one that was asked is not meant.
   if ((await readOnce(engine, name, (bounds) => held(holding, attempts, bounds), { signal })) === 0)
     return 'released'
   await engine.asked('forceRelease', name, force.call(driver, name))
   return 'forced'
+}
+
+/**
+ * A grant that may be cached can outlive the hold that is meant. A waiter ends that: nobody reuses the grant then, and it
+ * is passed on inside its process for 50 ms at most. Returns a function that leaves the line.
+ */
+function standInLine(
+  engine: Engine,
+  name: string,
+  grace: number,
+  signal: AbortSignal | undefined,
+): () => Promise<void> {
+  const lock = new EngineLock(engine, name, 'exclusive', () => exclusive)
+  const controller = new AbortController()
+  const stop = signal === undefined ? undefined : onAbort(signal, () => controller.abort())
+  const taken = lock
+    .acquire({ wait: Math.max(grace, leastGrace), signal: controller.signal, linger: 0, fair: false })
+    .then((lease) => lease.release())
+    .catch(() => undefined)
+  return async () => {
+    if (grace < leastGrace) await taken
+    controller.abort()
+    stop?.()
+    await taken
+  }
 }
 
 /** How many of them still hold. */

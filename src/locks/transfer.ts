@@ -166,7 +166,11 @@ function parseTicket(text: string): Ticket {
   try {
     const ticket = JSON.parse(Buffer.from(text, 'base64url').toString()) as Ticket
     checkName(ticket.name)
-    if (ticket.v === 1 && /^[0-9a-f]{32}$/.test(ticket.attempt) && Number.isSafeInteger(ticket.token))
+    if (
+      ticket.v === 1 &&
+      /^[0-9a-f]{31}[0-9a-fz]$/.test(ticket.attempt) &&
+      Number.isSafeInteger(ticket.token)
+    )
       return ticket
   } catch {
     // Reported below.

@@ -1,4 +1,5 @@
 /** The Redis driver: the scripts in `scripts/` decide, `waiter.ts` and `hold.ts` send the requests, this file assembles them. */
+import { mayBeCached } from '../../core/caching.js'
 import type { Driver, DriverFactory, Env, Grant, LockStatus, Traits } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { acquireMany } from './acquire-many.js'
@@ -23,6 +24,8 @@ export interface RedisTraits extends Traits {
   readonly shared: true
   readonly cells: true
   readonly portable: true
+  /** False without a subscriber: nobody could tell the holder that others wait. */
+  readonly caching: boolean
   /** False in a Cluster, where every lock has its own slot. */
   readonly acquireMany: boolean
 }
@@ -36,6 +39,7 @@ const traits: RedisTraits = Object.freeze({
   maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true,
   portable: true,
+  caching: true,
   acquireMany: true,
 })
 const traitsInCluster: RedisTraits = Object.freeze({ ...traits, acquireMany: false })
@@ -79,9 +83,11 @@ export function redis(options: RedisOptions): DriverFactory<RedisTraits> {
       own?.close()
       for (const one of [given, own]) one?.unwatchOutages()
     })
-    if (given.cluster) return { ...driver, traits: traitsInCluster }
+    const caching = subscriber !== false
+    if (given.cluster) return { ...driver, traits: Object.freeze({ ...traitsInCluster, caching }) }
     return {
       ...driver,
+      traits: Object.freeze({ ...traits, caching }),
       acquireMany: async (claims, wait) => acquireMany(open(), claims, settings.prefix, wait),
     }
   }
@@ -123,6 +129,8 @@ function driverOver(
       return new Promise<Grant | undefined>((resolve, reject) => {
         const runtime = open()
         runtime.ensureCompatible(claim.ttl, claim)
+        // Others who wait must be able to reach this process from the first grant on.
+        if (mayBeCached(claim.attempt)) runtime.subscriber.open()
         new Waiter(runtime, claim, keysFor(claim.name), wait, resolve, reject).ask()
       })
     },

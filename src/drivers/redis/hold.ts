@@ -1,4 +1,5 @@
 /** One grant, from its first proof to the reply to its release. */
+import { mayBeCached } from '../../core/caching.js'
 import { deadline } from '../../core/clock.js'
 import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
@@ -29,8 +30,10 @@ export class Hold implements Grant {
   readonly #claim: Claim
   readonly #keys: Keys
   readonly #subscriberEpoch: number
+  readonly #connectionEpoch: number
   readonly token: number
   validUntil: number
+  onContended: (() => void) | undefined
   #last: number
   #contendedSeen: boolean
   #reachable: boolean
@@ -44,6 +47,7 @@ export class Hold implements Grant {
     this.#claim = claim
     this.#keys = keys
     this.#subscriberEpoch = runtime.subscriber.epoch
+    this.#connectionEpoch = runtime.pipeline.epoch
     this.token = proven.token
     this.#last = proven.token
     this.validUntil = proven.validUntil
@@ -61,6 +65,7 @@ export class Hold implements Grant {
   onNotification(what: 'contended' | 'taken'): void {
     if (what === 'contended') this.#contendedSeen = true
     else this.check()
+    this.onContended?.()
   }
 
   /** Asks the server whether the grant still exists. */
@@ -118,7 +123,10 @@ export class Hold implements Grant {
   }
 
   contended(): boolean {
-    return this.#contendedSeen || !this.#reachable || this.#subscriberEpoch !== this.#runtime.subscriber.epoch
+    const { subscriber, pipeline } = this.#runtime
+    if (this.#contendedSeen || !this.#reachable || this.#subscriberEpoch !== subscriber.epoch) return true
+    // What was cached over one connection is not reused over the next: another server may be at its end.
+    return mayBeCached(this.#claim.attempt) && this.#connectionEpoch !== pipeline.epoch
   }
 
   async downgrade(): Promise<void> {

@@ -122,6 +122,8 @@ export function createRuntime(
   /** The connection or the subscription is back: report leases lost meanwhile at once, not at their next renewal. */
   function check(tries = 40): void {
     if (closed || holds.size === 0) return
+    // Notifications may have been lost, and the server may be another one: what is cached goes back.
+    for (const hold of [...holds.values()]) hold.onContended?.()
     const all = () => {
       for (const hold of holds.values()) hold.check()
     }

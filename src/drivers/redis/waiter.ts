@@ -46,6 +46,8 @@ export class Waiter implements Callbacks {
   readonly #keys: Keys
   readonly #wait: Wait
   readonly #once: boolean
+  /** A single attempt that stands in line waits no longer: see `core/caching.ts`. */
+  readonly #short: boolean
   readonly #settle: (hold: Hold | undefined) => void
   readonly #fail: (error: unknown) => void
   /** Made at the first notification. */
@@ -87,6 +89,7 @@ export class Waiter implements Callbacks {
     this.#wait = wait
     const left = wait.remaining()
     this.#once = left === 0
+    this.#short = left <= 250
     const timeout = this.#once ? claim.ttl : left
     if (timeout <= runtime.settings.commandTimeout) this.#warn(timeout)
     this.#settle = settle
@@ -234,7 +237,9 @@ export class Waiter implements Callbacks {
     this.#listen()
     subscriber.open()
     const message = (canPush && this.#reachable) || quarantinedFor > 0
-    this.#later(nextPollIn(place, left, message, message ? 0 : this.#polls++, random()))
+    const next = nextPollIn(place, left, message, message ? 0 : this.#polls++, random())
+    // Otherwise a wait that short could end without a second look.
+    this.#later(this.#short && !message ? Math.min(next, Math.max(2, this.#wait.remaining() / 2)) : next)
   }
 
   /** From now on the waiter reacts to the end of the wait at once. */

@@ -29,7 +29,8 @@ local function enqueue(S, id, kind, take, of, ttl, alive, note)
   if isDeaf() then alive = math.min(alive, ${livenessWindow.polling * 1000}) end
   stand(S, id, { kind = kind, take = take, of = of, ttl = tonumber(ttl), channel = deaf and '-' .. chan or chan,
     since = w and w.since or num(S.now), who = by, note = note }, S.now + alive)
-  if not S.line then
+  -- A holder that may keep the lock cached (core/caching.ts) is told again at each request: the first message may be lost.
+  if not S.line or S.m == 'x' and string.sub(S.o, -1) == 'z' then
     S.line = true
     local _, _, _, channel = hold(S, S.o)
     if S.m == 'x' and not none(channel) then tell(channel, 'c ' .. S.o) end
