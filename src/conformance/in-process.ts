@@ -121,6 +121,12 @@ function throughGate(grant: Grant, gate: Gate): Grant {
     ...(nextReservedToken !== undefined && { nextReservedToken: () => nextReservedToken.call(grant) }),
     ...(nextToken !== undefined && { nextToken: () => gate.cross(() => nextToken.call(grant)) }),
     ...(contended !== undefined && { contended: () => contended.call(grant) }),
+    get onContended() {
+      return grant.onContended
+    },
+    set onContended(listener) {
+      grant.onContended = listener
+    },
     ...(downgrade !== undefined && { downgrade: () => gate.cross(() => downgrade.call(grant)) }),
   }
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { barriers } from './barriers.js'
+import { caching } from './caching.js'
 import { cancelling } from './cancellation.js'
 import { cells } from './cells.js'
 import { closing } from './closing.js'
@@ -46,6 +47,7 @@ const aspects: Readonly<Record<string, (it: It, fixture: Fixture) => void>> = {
   'losing a lease': loss,
   tokens,
   fairness,
+  'lock caching': caching,
   'read/write locks': shared,
   semaphores: permits,
   'messages that come twice': repeats,

@@ -111,8 +111,8 @@ export class Engine {
   }
 
   /** Background work at a later moment. It neither keeps the process alive nor outlives `close()`. */
-  schedule(at: number, fn: () => void): void {
-    if (this.closed) return
+  schedule(at: number, fn: () => void): () => void {
+    if (this.closed) return () => undefined
     const cancel = this.clock.at(
       at,
       () => {
@@ -122,6 +122,10 @@ export class Engine {
       { ref: false },
     )
     this.#later.add(cancel)
+    return () => {
+      this.#later.delete(cancel)
+      cancel()
+    }
   }
 
   /**

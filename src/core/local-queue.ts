@@ -63,7 +63,8 @@ export class LocalQueue {
   /** The hold held back whose grant stays here for the next request: see `caching.ts`. */
   #cached: Hold | undefined
   #cachedUntil = 0
-  #lingerTimer = false
+  /** When the timer for that rings, and how to stop it. */
+  #lingerTimer: { readonly at: number; readonly stop: () => void } | undefined
   /** The query for the holder at the end of waits. */
   #inspection: Promise<FinalInspection> | undefined
   /** The last report to the head of the queue on who holds the lock, and the clock reading then. */
@@ -270,14 +271,17 @@ export class LocalQueue {
 
   /** One timer for many reuses. */
   #endCachingLater(): void {
-    if (this.#lingerTimer) return
-    this.#lingerTimer = true
-    this.engine.schedule(this.#cachedUntil, () => {
-      this.#lingerTimer = false
+    const at = this.#cachedUntil
+    // Of several lingers the shortest may come last.
+    if (this.#lingerTimer !== undefined && this.#lingerTimer.at <= at) return
+    this.#lingerTimer?.stop()
+    const stop = this.engine.schedule(at, () => {
+      this.#lingerTimer = undefined
       if (this.#cached === undefined) return
       if (this.engine.clock.now() >= this.#cachedUntil) this.endCaching()
       else this.#endCachingLater()
     })
+    this.#lingerTimer = { at, stop }
   }
 
   #uncache(): Hold | undefined {

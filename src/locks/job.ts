@@ -57,7 +57,7 @@ export function job(engine: Engine, name: string, options: JobOptions = {}): Job
   async function run<R>(fn: (lease: Lease) => R | PromiseLike<R>): Promise<JobRun<R>> {
     if (typeof fn !== 'function') throw new TypeError(`a job runs a function, got ${describe(fn)}`)
     const from = engine.clock.now()
-    const lease = await lock.tryAcquire({ ...terms, maxHold })
+    const lease = await lock.tryAcquire({ ...terms, maxHold, linger: 0 })
     if (lease === undefined) return { ran: false, why: 'held' }
     let began: boolean
     try {

@@ -13,6 +13,7 @@
  * settles.
  */
 import { EngineLock, type Lock } from '../core/acquire.js'
+import { mayBeCached } from '../core/caching.js'
 import { ClaimBatch } from '../core/claim-batch.js'
 import { duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
@@ -185,7 +186,17 @@ class Multi implements MultiLock {
     // Called off, because one is in use in this process; or because one is entered again, which needs no request to
     // the store.
     const entered = leases.filter((lease) => lease !== undefined).length
-    return party.answered || party.size + entered < joining.length ? undefined : 'one by one'
+    if (party.answered) return wait === 0 && (await this.#mayOnlyBeCached()) ? 'one by one' : undefined
+    return party.size + entered < joining.length ? undefined : 'one by one'
+  }
+
+  /** Was one refused by a hold that may be nothing but a cache? It gives way to whoever stands in line, as one step does not. */
+  async #mayOnlyBeCached(): Promise<boolean> {
+    const { driver } = this.#engine
+    if (driver.traits.caching !== true) return false
+    const asked = this.#parts.map(({ lock }) => driver.inspect(lock.name))
+    const seen = await Promise.all(asked).catch(() => [])
+    return seen.some(({ holders }) => holders.some(({ attempt }) => mayBeCached(attempt)))
   }
 
   async #acquireInOrder(

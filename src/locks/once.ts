@@ -111,7 +111,7 @@ async function awaitResult(
   }).catch(() => undefined)
   let lease: HeldLease
   try {
-    lease = await lock.take({ ...terms, wait: left(1), signal })
+    lease = await lock.take({ ...terms, wait: left(1), signal, linger: 0 })
   } catch (error) {
     if (error === appeared && kept !== undefined) return { kept }
     throw error

@@ -44,7 +44,9 @@ function overlay(grant: Grant, parts: Partial<Grant>): Grant {
     const value = Reflect.get(grant, key, grant)
     return typeof value === 'function' ? value.bind(grant) : value
   }
-  return new Proxy(grant, { get } as ProxyHandler<Grant>)
+  const set = (_: Grant, key: string, value: unknown) =>
+    Object.hasOwn(parts, key) ? Reflect.set(parts, key, value) : Reflect.set(grant, key, value, grant)
+  return new Proxy(grant, { get, set } as ProxyHandler<Grant>)
 }
 
 const cellsChanged = (change: (cells: Cells, env: Env) => Partial<Cells>) =>
@@ -115,7 +117,11 @@ export const brokenDrivers: readonly BrokenDriver[] = [
   {
     mistake: 'the token of the reserve is not used when a lock is passed on',
     breaks: regranted((grant) => ({ nextReservedToken: () => grant.token })),
-    seenBy: [['tokens', 'grow when the lock is passed on', /token \d+ came after \d+/]],
+    seenBy: [
+      ['tokens', 'grow when the lock is passed on', /token \d+ came after \d+/],
+      ['lock caching', 'keeps the grant', /token \d+ came after \d+/],
+      ['lock caching', 'gives each lease its own token', /token \d+ came after \d+/],
+    ],
   },
   {
     // Counting from when the answer was read breaks nothing any more: the core counts from the call itself.
@@ -167,6 +173,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
           signal: new AbortController().signal,
           ended: false,
           remaining: () => wait.remaining(),
+          report: (by) => wait.report?.(by),
         }
         const gone = new Promise<undefined>((resolve) => {
           if (wait.remaining() > 0) wait.signal.addEventListener('abort', () => resolve(undefined))
@@ -181,6 +188,11 @@ export const brokenDrivers: readonly BrokenDriver[] = [
         /was not free within|gave no answer|nothing of .* to be left/,
       ],
       ['waiting', 'rejects with the reason of an abort', /in vain: the queue entry to be gone/],
+      [
+        'lock caching',
+        'refuses a single attempt when the lock is held',
+        /in vain: its queue entry to be gone/,
+      ],
     ],
   },
   {
@@ -228,6 +240,44 @@ export const brokenDrivers: readonly BrokenDriver[] = [
     mistake: 'a grant that never hears that others wait',
     breaks: regranted(() => ({ contended: () => false })),
     seenBy: [['fairness', 'without it is bounded', /in vain: the holder to hear of it/]],
+  },
+  {
+    // What has run out, or is in doubt, is not reused all the same: the core does not take a driver's word for it.
+    mistake: 'a cached grant that hears of nothing, and whose deadline moves with the clock',
+    breaks: regranted((_, __, { ttl }, env) => ({
+      contended: () => false,
+      onContended: undefined,
+      lost: undefined as never,
+      get validUntil() {
+        return env.clock.now() + ttl
+      },
+    })),
+    seenBy: [
+      ['lock caching', 'ends when another client waits', /in vain: the waiter to be served/],
+      ['lock caching', 'ends for a waiter with `fair: true`', /in vain: the holder to hear of it/],
+      ['lock caching', 'lasts at a client that never leaves', /in vain: the waiter to be served/],
+      ['lock caching', 'ends with a forced release', /in vain: another grant/],
+    ],
+  },
+  {
+    mistake: 'a refusal that does not say who holds',
+    breaks: changed((driver) => ({
+      acquire: (claim, wait) =>
+        asks(
+          driver,
+          claim,
+          wait.remaining() > 0 ? wait : { signal: wait.signal, ended: wait.ended, remaining: () => 0 },
+        ),
+    })),
+    seenBy: [['lock caching', 'does not refuse a single attempt', /in vain: tryAcquire\(\) to be granted/]],
+  },
+  {
+    mistake: 'a release that stays in the process',
+    breaks: regranted(() => ({ release: async () => 'released' as const })),
+    seenBy: [
+      ['lock caching', 'ends with close()', /in vain: .* to be free/],
+      ['lock caching', 'ends when `linger` is over', /in vain: it to be given back/],
+    ],
   },
   {
     mistake: 'permits that all weigh the same',

@@ -11,6 +11,7 @@ const traits = {
   maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true,
   portable: true,
+  caching: true,
   acquireMany: true,
 } as const
 

@@ -26,6 +26,7 @@ export const connection: readonly string[] = [
   'waiting',
   'waiting until it is free',
   'cancelling a wait',
+  'lock caching',
   'losing a lease',
   'messages that come twice',
   'an outage of the store',

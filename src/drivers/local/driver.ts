@@ -34,6 +34,7 @@ export interface LocalTraits extends Traits {
   readonly shared: true
   readonly cells: true
   readonly portable: true
+  readonly caching: true
   readonly acquireMany: true
 }
 
@@ -45,6 +46,7 @@ const traits: LocalTraits = Object.freeze({
   shared: true,
   cells: true,
   portable: true,
+  caching: true,
   acquireMany: true,
 })
 

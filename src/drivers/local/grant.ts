@@ -34,6 +34,7 @@ export function createGrant(session: Session, claim: Claim, answer: Granted, sen
     },
     contended(yes) {
       contended = yes
+      if (yes) grant.onContended?.()
     },
   })
 

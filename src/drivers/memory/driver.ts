@@ -14,6 +14,7 @@ export interface MemoryTraits extends Traits {
   readonly shared: false
   readonly cells: true
   readonly portable: true
+  readonly caching: true
   readonly acquireMany: true
 }
 
@@ -25,6 +26,7 @@ const traits: MemoryTraits = Object.freeze({
   maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true,
   portable: true,
+  caching: true,
   acquireMany: true,
 })
 
@@ -64,7 +66,7 @@ function memoryDriver(store: Store, clock: Clock, client: string): Driver<Memory
       case 'limit':
         return Promise.reject(permitLimitError(name, answer.limit, mode.kind === 'permits' ? mode.of : 0))
       case 'busy':
-        notifyHolder(name, wait)
+        report(name, wait)
         return Promise.resolve(undefined)
       case 'over':
         return Promise.resolve(undefined)
@@ -114,12 +116,13 @@ function memoryDriver(store: Store, clock: Clock, client: string): Driver<Memory
       })
       waits.add(end)
       signal.addEventListener('abort', end)
-      if (signal.aborted) end()
-      else notifyHolder(claim.name, wait, position)
+      if (signal.aborted) return end()
+      report(claim.name, wait, position)
+      store.tellContended(claim.name)
     })
   }
 
-  function notifyHolder(name: string, wait: Wait, position?: number): void {
+  function report(name: string, wait: Wait, position?: number): void {
     const hold = store.holder(name)
     wait.report?.({
       ...(hold && { holder: toHolder(hold, store.clock.now()) }),

@@ -52,6 +52,7 @@ class MemoryGrant implements Grant {
 
 class ExclusiveGrant extends MemoryGrant {
   #upTo: number
+  #onContended: (() => void) | undefined
 
   constructor(store: Store, clock: Clock, claim: Claim, hold: Hold, validUntil: number) {
     super(store, clock, claim, hold, validUntil)
@@ -62,6 +63,16 @@ class ExclusiveGrant extends MemoryGrant {
     if (this.last >= this.#upTo) return undefined
     this.last += 1
     return this.last
+  }
+
+  get onContended(): (() => void) | undefined {
+    return this.#onContended
+  }
+
+  /** Only a grant that is cached sets it, so nobody else pays for it. */
+  set onContended(listener: (() => void) | undefined) {
+    this.#onContended = listener
+    if (listener !== undefined) this.store.listen(this.attempt, listener)
   }
 
   contended(): boolean {

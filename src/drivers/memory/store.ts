@@ -31,6 +31,9 @@ export interface Store {
   forceRelease(name: string): readonly table.Hold[]
   /** Are there waiters? */
   contended(name: string): boolean
+  /** Until the attempt ends, `listener` is called whenever others begin to wait for it, and when the hold is force-released. */
+  listen(attempt: string, listener: () => void): void
+  tellContended(name: string): void
   status(name: string): LockStatus
   statuses(prefix: string): readonly LockStatus[]
   holder(name: string): table.Hold | undefined
@@ -45,6 +48,7 @@ export function createStore(clock: Clock, wallAtStart: number): Store {
   const parked = new Map<string, (hold: table.Hold) => void>()
   /** Controllers of the watched holds, by attempt. */
   const notices = new Map<string, AbortController>()
+  const listeners = new Map<string, () => void>()
   const timers = createRowTimers(clock, (name) => apply(table.expire, name))
   const wallAtZero = wallAtStart - clock.now()
   const cells = createCellTable(clock, () => wallAtZero + clock.now())
@@ -99,6 +103,7 @@ export function createStore(clock: Clock, wallAtStart: number): Store {
       apply((row, now, wall) => table.renew(row, attempt, ttl, now, wall, ++renewals), name),
     release(name, attempt, last) {
       notices.delete(attempt)
+      listeners.delete(attempt)
       return apply((row, now, wall) => table.release(row, attempt, last, now, wall), name)
     },
     cancel(name, attempt) {
@@ -112,10 +117,17 @@ export function createStore(clock: Clock, wallAtStart: number): Store {
       for (const { attempt } of forced) {
         notices.get(attempt)?.abort(new BackendError('memory', 'an operator released this hold'))
         notices.delete(attempt)
+        listeners.get(attempt)?.()
+        listeners.delete(attempt)
       }
       return forced
     },
     contended: (name) => (rows.get(name)?.queue.length ?? 0) > 0,
+    listen: (attempt, listener) => void listeners.set(attempt, listener),
+    tellContended(name) {
+      const [hold] = rows.get(name)?.holds ?? []
+      if (hold !== undefined) listeners.get(hold.attempt)?.()
+    },
     holder: (name) => rows.get(name)?.holds[0],
     holds,
     onContended(name, attempt) {

@@ -16,6 +16,7 @@ const traits = {
   shared: true,
   cells: true,
   portable: true,
+  caching: true,
   acquireMany: true,
 } as const
 

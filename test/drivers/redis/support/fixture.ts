@@ -26,6 +26,7 @@ export async function fixtureOf(
       maxLockDelay: Number.POSITIVE_INFINITY,
       cells: true,
       portable: true,
+      caching: true,
       acquireMany: place.is !== 'cluster',
     },
     make: () => cables.factory(library, place),
