@@ -1,4 +1,7 @@
-/** Lock caching (`linger`): what stays with a process after its release, and that nobody else is worse off for it. */
+/**
+ * Lock caching (`linger`): what stays with a process after its release, and that nobody else is worse off for it.
+ * Long because reuse, giving way and the end of the caching are sides of one grant.
+ */
 import assert from 'node:assert/strict'
 import type { AcquireOptions, Lease } from 'holdfast'
 import type { Client } from './client.js'

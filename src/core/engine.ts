@@ -122,10 +122,7 @@ export class Engine {
       { ref: false },
     )
     this.#later.add(cancel)
-    return () => {
-      this.#later.delete(cancel)
-      cancel()
-    }
+    return () => void (this.#later.delete(cancel) && cancel())
   }
 
   /**

@@ -31,23 +31,17 @@ export class Hold implements WatchdogHooks {
   #over = false
   #controller: AbortController | undefined
 
-  constructor(
-    queue: LocalQueue,
-    watchdog: Watchdog,
-    token: number,
-    { note, maxHold, linger }: Terms,
-    now: number,
-  ) {
+  constructor(queue: LocalQueue, watchdog: Watchdog, token: number, terms: Terms, now: number) {
     this.engine = queue.engine
     this.queue = queue
     this.watchdog = watchdog
     this.token = token
-    this.note = note
-    this.linger = linger
+    this.note = terms.note
+    this.linger = terms.linger
     this.mode = watchdog.claim.mode
     this.since = now
     watchdog.hooks = this
-    watchdog.limit(now + maxHold)
+    watchdog.limit(now + terms.maxHold)
   }
 
   get name(): string {

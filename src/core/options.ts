@@ -51,8 +51,8 @@ export interface AcquireOptions {
   /**
    * Lock caching: for so many ms after its release the lock stays with this process, and the next acquire here sends
    * nothing. A waiter in another process ends that at once; a crash of this process meanwhile costs the others up to
-   * one `ttl`. Choose it much shorter than `ttl`, and the same in every process. Exclusive locks only; `fair` requests
-   * are never cached. @default 0
+   * one `ttl`. Choose it much shorter than `ttl`. Exclusive locks only; `fair` requests are never cached. Refused by
+   * drivers without `traits.caching`. @default 0
    */
   readonly linger?: Duration
   /**

@@ -57,7 +57,6 @@ export interface UpgradeableLease extends Lease {
 /** @throws UnsupportedError when the driver has no shared mode; TypeError, RangeError for a bad name */
 export function upgradeable(engine: Engine, name: string, defaults?: Defaults): UpgradeableLock {
   checkName(name)
-  // A pen that stays with its process would let nobody else begin.
   const terms = { ...engine.resolveDefaults('upgradeable()', defaults), linger: 0 }
   const pen = `pen of ${name}`
   checkName(pen, 'lock name with its pen')

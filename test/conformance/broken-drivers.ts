@@ -242,7 +242,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
     seenBy: [['fairness', 'without it is bounded', /in vain: the holder to hear of it/]],
   },
   {
-    // What has run out, or is in doubt, is not reused all the same: the core does not take a driver's word for it.
+    // What has run out, or is in doubt, is not reused all the same, and a reserve of tokens has an end: the core sees to that.
     mistake: 'a cached grant that hears of nothing, and whose deadline moves with the clock',
     breaks: regranted((_, __, { ttl }, env) => ({
       contended: () => false,
@@ -255,7 +255,6 @@ export const brokenDrivers: readonly BrokenDriver[] = [
     seenBy: [
       ['lock caching', 'ends when another client waits', /in vain: the waiter to be served/],
       ['lock caching', 'ends for a waiter with `fair: true`', /in vain: the holder to hear of it/],
-      ['lock caching', 'lasts at a client that never leaves', /in vain: the waiter to be served/],
       ['lock caching', 'ends with a forced release', /in vain: another grant/],
     ],
   },
