@@ -5,12 +5,17 @@ import { ioredisAt, nodeRedisAt } from './clients.js'
 import type { ClientKind, Recipe } from './contender.js'
 
 export function ours(client: ClientKind): Recipe {
-  return recipe(client, false)
+  return recipe(client, 'default')
 }
 
 /** Strictly first in, first out: every hand-over goes through the server. */
 export function oursFair(client: ClientKind): Recipe {
-  return recipe(client, true)
+  return recipe(client, 'fair')
+}
+
+/** A released lock stays with the process for a minute. */
+export function oursLinger(client: ClientKind): Recipe {
+  return recipe(client, 'default', 60_000)
 }
 
 export const oursMajority: Recipe = {
@@ -31,14 +36,16 @@ export const oursMajority: Recipe = {
   },
 }
 
-function recipe(client: ClientKind, fair: boolean): Recipe {
+function recipe(client: ClientKind, settings: 'default' | 'fair', linger = 0): Recipe {
   return {
     name: `holdfast, ${client}`,
-    settings: fair ? 'fair' : 'default',
+    settings,
     client,
     async make([port = 0]) {
       const ends = client === 'ioredis' ? ioredisEnds(port) : await nodeRedisEnds(port)
-      const locks = createLocks(redis({ client: ends.client }), { fair, wait: Number.POSITIVE_INFINITY })
+      const fair = settings === 'fair'
+      const wait = Number.POSITIVE_INFINITY
+      const locks = createLocks(redis({ client: ends.client }), { fair, wait, linger })
       return {
         gaveUp: 0,
         take: (key) => locks.mutex(key).acquire(),

@@ -3,6 +3,7 @@
 import { startRedis } from '../../test/support/servers/redis.js'
 import { atLeast, atMost, both, type Figure } from '../figure.js'
 import { BareQueue } from '../floors/in-process.js'
+import { caching } from '../redis/caching.js'
 import { countCommands } from '../redis/commands.js'
 import type { ClientKind } from '../redis/contender.js'
 import { fairness, holding, longLine } from '../redis/crowds.js'
@@ -27,6 +28,7 @@ export async function measureRedis(scale: Scale): Promise<readonly Figure[]> {
     ...(await fairness(port, scale)),
     ...(await holding(port, scale)),
     await longLine(port, scale),
+    ...(await caching(port, scale)),
   ]
 }
 

@@ -82,7 +82,8 @@ test('local: all figures, and the calls to the broker are counted', async () => 
 test('redis: all figures, and the commands are counted', async () => {
   const figures = await measureRedis(tiny)
   assertMeasured(figures)
-  assert.equal(figures.length, 4 + tiny.lines.length + 8)
+  assert.equal(figures.length, 4 + tiny.lines.length + 10)
+  assert.equal(figures.at(-2)?.counts?.['commands each'], 0)
   for (const { what, counts } of figures.slice(0, 4)) {
     if (what.includes('one by one'))
       assert.deepEqual([counts?.['commands each'], counts?.['of the floor']], [2, 2], what)
