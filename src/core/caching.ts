@@ -30,9 +30,13 @@ export function mayBeCached(attempt: string): boolean {
   return attempt.endsWith(flag)
 }
 
-/** How long a single attempt stands in line, in ms: two round trips, but never for longer than a tenth of its ttl if that is more than the least. */
+/**
+ * How long a single attempt stands in line, in ms, but never for longer than a tenth of its ttl if that is more than
+ * the least. To a holder as far from the store, giving way takes three round trips: the queue entry and the
+ * notification of it, the release and the notification of that, the request that takes the lock. One more is to spare.
+ */
 export function patience(roundTrip: number, ttl: number): number {
-  return Math.max(minPatience, Math.min(2 * roundTrip, ttl / 10))
+  return Math.max(minPatience, Math.min(4 * roundTrip, ttl / 10))
 }
 
 interface Caching {

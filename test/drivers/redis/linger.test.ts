@@ -110,6 +110,24 @@ test('a single attempt elsewhere is not refused by a cache', async (t) => {
   }
 })
 
+test('a single attempt is not refused by a cache where a round trip takes longer than an attempt waits at least', async (t) => {
+  const far = [await startProxy({ port: server.port }), await startProxy({ port: server.port })] as const
+  t.after(() => Promise.all(far.map((proxy) => proxy.stop())))
+  const [a, b] = [peer(t, far[0].port), peer(t, far[1].port)]
+  const looking = peer(t, server.port)
+  // Its channel is open, and it knows the server.
+  await cached(b, 'far, other')
+  await cached(a, 'far')
+  for (const { up, down } of far) for (const direction of [up, down]) direction.delay(15)
+  await until(async () => {
+    await (await a.locks.mutex('far').acquire({ ttl, linger })).release()
+    if ((await holder(looking, 'far')) === undefined) return false
+    const lease = await b.locks.mutex('far').tryAcquire({ ttl })
+    await lease?.release()
+    return lease !== undefined
+  })
+})
+
 test('a single attempt that a real holder refuses leaves no place in line', async (t) => {
   const [a, b] = peers(t)
   await cached(a, 'really held')
