@@ -8,7 +8,7 @@
  *        └─ one could not join (busy here, held here, refused) ──► cancel: none, and nothing is sent
  * ```
  */
-import type { Claim, Driver, Grant, Wait } from './driver.js'
+import type { Claim, Driver, Grant, Wait, WaitStatus } from './driver.js'
 
 export class ClaimBatch {
   /** The party is the beginning of a wait, not a single attempt of the caller. */
@@ -17,6 +17,8 @@ export class ClaimBatch {
   readonly longest: number
   /** Did the store reply? False when the party was called off, or when the request failed. */
   answered = false
+  /** What the driver reported of the lock that is not free. */
+  refusedBy: WaitStatus | undefined
   readonly #claims: Claim[] = []
   readonly #waits: Wait[] = []
   readonly #start: Promise<readonly Grant[] | undefined>
@@ -44,7 +46,12 @@ export class ClaimBatch {
   }
 
   send(driver: Driver): void {
-    const asked = driver.acquireMany?.(this.#claims, combineWaits(this.#waits))
+    const asked = driver.acquireMany?.(
+      this.#claims,
+      combineWaits(this.#waits, (by) => {
+        this.refusedBy = by
+      }),
+    )
     this.#settle(
       asked?.then((grants) => {
         this.answered = true
@@ -59,7 +66,7 @@ export class ClaimBatch {
 }
 
 /** A single attempt that is over as soon as one of its parts is. */
-function combineWaits(waits: readonly Wait[]): Wait {
+function combineWaits(waits: readonly Wait[], report: (by: WaitStatus) => void): Wait {
   let signal: AbortSignal | undefined
   return {
     get signal() {
@@ -70,5 +77,6 @@ function combineWaits(waits: readonly Wait[]): Wait {
       return waits.some((wait) => wait.ended)
     },
     remaining: () => 0,
+    report,
   }
 }

@@ -186,14 +186,16 @@ class Multi implements MultiLock {
     // Called off, because one is in use in this process; or because one is entered again, which needs no request to
     // the store.
     const entered = leases.filter((lease) => lease !== undefined).length
-    if (party.answered) return wait === 0 && (await this.#mayOnlyBeCached()) ? 'one by one' : undefined
+    if (party.answered) return wait === 0 && (await this.#mayOnlyBeCached(party)) ? 'one by one' : undefined
     return party.size + entered < joining.length ? undefined : 'one by one'
   }
 
   /** Was one refused by a hold that may be nothing but a cache? It gives way to whoever stands in line, as one step does not. */
-  async #mayOnlyBeCached(): Promise<boolean> {
+  async #mayOnlyBeCached({ refusedBy }: ClaimBatch): Promise<boolean> {
     const { driver } = this.#engine
     if (driver.traits.caching !== true) return false
+    if (refusedBy !== undefined)
+      return refusedBy.holder !== undefined && mayBeCached(refusedBy.holder.attempt)
     const asked = this.#parts.map(({ lock }) => driver.inspect(lock.name))
     const seen = await Promise.all(asked).catch(() => [])
     return seen.some(({ holders }) => holders.some(({ attempt }) => mayBeCached(attempt)))

@@ -84,7 +84,10 @@ function memoryDriver(store: Store, clock: Clock, client: string): Driver<Memory
     )
     if (answer.is === 'refused') {
       const { name, mode } = claims[answer.at] as Claim
-      if (answer.why.is !== 'limit') return Promise.resolve(undefined)
+      if (answer.why.is !== 'limit') {
+        report(name, wait)
+        return Promise.resolve(undefined)
+      }
       return Promise.reject(permitLimitError(name, answer.why.limit, mode.kind === 'permits' ? mode.of : 0))
     }
     return Promise.resolve(

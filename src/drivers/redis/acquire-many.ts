@@ -43,6 +43,8 @@ export async function acquireMany(
     if (Array.isArray(answer.reply)) return ownGrants(runtime, claims, prefix, answer)
     // A part of an earlier, executed try may be left.
     if (answer.flight.broken) await end()
+    // No holder that may be a cache: the core need not look for one.
+    if (answer.reply === 'b') wait.report?.({})
     return refused(claims, String(answer.reply))
   } catch (error) {
     if (error instanceof RangeError) throw error

@@ -303,6 +303,20 @@ test('several locks: elsewhere both are given, and here both are reused', async 
   await (await of(b).acquire({ wait: 60_000 })).release()
 })
 
+test('several locks that a holder without linger refuses in one step: nothing is inspected', async (t) => {
+  const [a, b] = [peer(t, server.port), peer(t, server.port)]
+  const lease = await a.locks.mutex('v').acquire({ ttl })
+  const both = b.locks.all([b.locks.mutex('u'), b.locks.mutex('v')])
+  assert.equal(await both.tryAcquire({ ttl }), undefined)
+  await commands(b.client)
+  assert.equal(await both.tryAcquire({ ttl }), undefined)
+  // Only inspect() counts a queue.
+  assert.equal((await commands(b.client)).zcard, undefined)
+  await b.locks.inspect('v')
+  assert.equal((await commands(b.client)).zcard, 1)
+  await lease.release()
+})
+
 test('a reused lease moves to another process with its token', async (t) => {
   const [a, b] = peers(t)
   const token = await cached(a, 'moved')

@@ -10,7 +10,7 @@ import { state } from './state.js'
  * Takes all, or takes none and leaves no attempt behind; it passes no waiter. KEYS: the boot marker if there is one, then h, q, d of
  * each lock. ARGV: as for every script, then for each lock the arguments of `acquire`. The locks have different names. Result:
  * `<token> <1 = others wait>` of each · 'o' an attempt has ended before · `l <index in the list> <limit>` another limit is in use ·
- * 'b' one is not free · 'm' meet the server again.
+ * 'b' one is not free · 'z' one is not free, and its holder may only keep it cached (core/caching.ts) · 'm' meet the server again.
  */
 export const together: Script = {
   name: 'together',
@@ -46,7 +46,9 @@ for i = 6, #ARGV, 5 do
       permits(S)
       if S.of ~= of then return 'l ' .. num(#all) .. ' ' .. num(S.of) end
     end
-    if S.line or not S.open or not admits(S, kind, take, of) then refused = refused or 'b' end
+    if S.line or not S.open or not admits(S, kind, take, of) then
+      refused = refused or S.m == 'x' and string.sub(S.o, -1) == 'z' and 'z' or 'b'
+    end
   end
 end
 if refused then return refused end
