@@ -11,6 +11,7 @@
  * this reply makes a holder; a notification only says when to ask.
  * Long because the life of a claim is one state machine, drawn above.
  */
+import { mayBeCached } from '../../core/caching.js'
 import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
@@ -238,8 +239,9 @@ export class Waiter implements Callbacks {
     subscriber.open()
     const message = (canPush && this.#reachable) || quarantinedFor > 0
     const next = nextPollIn(place, left, message, message ? 0 : this.#polls++, random())
-    // Otherwise a wait that short could end without a second look.
-    this.#later(this.#short && !message ? Math.min(next, Math.max(2, this.#wait.remaining() / 2)) : next)
+    // Otherwise a wait that short could end without a second look at what a holder's cache has given way to.
+    const soon = this.#short && !message && holder !== undefined && mayBeCached(holder.attempt)
+    this.#later(soon ? Math.min(next, Math.max(2, this.#wait.remaining() / 2)) : next)
   }
 
   /** From now on the waiter reacts to the end of the wait at once. */
