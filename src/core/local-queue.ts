@@ -450,9 +450,10 @@ export class LocalQueue {
   /** @param patient how long a single attempt stands in line, in ms */
   #ask(ask: queue.Ask<QueueEntry>, patient?: number): void {
     const { entry, once } = ask
-    const { linger, fair } = entry.terms
+    const { linger, fair, autoRenew } = entry.terms
     const id = this.engine.env.id()
-    const attempt = linger > 0 && !fair && entry.mode.kind === 'exclusive' ? cacheable(id) : id
+    const caches = linger > 0 && !fair && autoRenew && entry.mode.kind === 'exclusive'
+    const attempt = caches ? cacheable(id) : id
     const claim = createClaim(this.name, attempt, entry.mode, entry.terms)
     const request = new StoreRequest(this, claim, entry, once)
     if (patient !== undefined) request.bePatient(patient)

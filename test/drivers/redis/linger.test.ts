@@ -251,6 +251,14 @@ test('check knows which token is in use, and elsewhere it does not guess', async
   await lease.release()
 })
 
+test('what is never cached, because it is not renewed, is not taken for it elsewhere', async (t) => {
+  const [a, b] = peers(t)
+  const lease = await a.locks.mutex('not renewed').acquire({ ttl, linger, autoRenew: false })
+  assert.equal(await b.locks.check(lease), true)
+  await lease.release()
+  assert.equal(await holder(b, 'not renewed'), undefined)
+})
+
 test('a loop that never leaves the microtasks does not keep others out', async (t) => {
   const [a, b] = peers(t)
   await cached(a, 'busy')
