@@ -301,6 +301,9 @@ export class LocalQueue {
   async endCachingNow(): Promise<void> {
     const hold = this.#uncache()
     if (hold === undefined) return
+    // It would keep this queue alive: of many names, few are cached at a time.
+    this.#lingerTimer?.stop()
+    this.#lingerTimer = undefined
     queue.removeHold(this.#state, hold)
     const { watchdog } = hold
     const answer = this.engine.releases.answered(watchdog, watchdog.release(), () => undefined)
