@@ -50,7 +50,7 @@ const shapes: Readonly<Record<ScriptName, Shape>> = {
   together: (reply, args) =>
     isList(reply)
       ? reply.length === args.length / 5 && reply.every((one) => isGrant(one, args))
-      : matches(/^(o|b|m|l \d+ \d+)$/)(reply, args),
+      : matches(/^(o|b|z|m|l \d+ \d+)$/)(reply, args),
   release: matches(/^[012]( \S+)?$/),
   renew: matches(/^[01]$/),
   cancel: matches(/^[01]( \S+)?$/),
