@@ -5,6 +5,7 @@
 //   npm run simulate -- --broken              each deliberately broken store, and how many runs until it was found out
 //   npm run simulate -- table --seed 17       other schedules; every seed always means the same ones
 import { parseArgs } from 'node:util'
+import type { Caching } from './caching.js'
 import { search, tell } from './search.js'
 import { memoryStore } from './stores/memory.js'
 import { mintingMistakes, mistakes } from './stores/mistakes.js'
@@ -52,13 +53,18 @@ async function run({ kind, runs, breaks }: Job): Promise<boolean> {
   const ok = (found.plan === undefined) === (breaks === undefined)
   const what =
     found.plan === undefined
-      ? 'nothing found'
+      ? `nothing found${tellCaching(found.caching)}`
       : `found out, ${JSON.stringify(found.plan).length} characters of plan`
   console.log(
     `${ok ? 'ok ' : 'BAD'} ${kind.name.padEnd(60)} ${found.runs.toLocaleString('en').padStart(9)} schedules ${took.padStart(7)} s  ${what}`,
   )
   if (!ok && found.plan !== undefined) console.log(await tell(found.plan, kind))
   return ok
+}
+
+function tellCaching({ reused, gaveWay, askedAgain }: Caching): string {
+  if (reused === 0) return ''
+  return `; kept locks used again ${reused} times, given to others ${gaveWay} times, ${askedAgain} of them to single attempts`
 }
 
 function soundStores(machine: Machine): Job[] {

@@ -21,11 +21,16 @@ export interface Visit {
   readonly leaves: 'release' | 'extend, release' | 'abandon'
   /** Milliseconds after which it does not want it any more; -1: never. */
   readonly abort: number
+  /** Milliseconds for which the lock stays with its process after a release. */
+  readonly linger?: number
+  /** How often it comes back after it has gone, and after how many milliseconds. */
+  readonly returns?: number
+  readonly pause?: number
 }
 
 export interface Fault {
   readonly at: number
-  readonly kind: StoreFault | 'stall' | 'sleep' | 'kill'
+  readonly kind: StoreFault | 'stall' | 'sleep' | 'kill' | 'force'
   readonly process: number
   readonly ms: number
 }
@@ -82,7 +87,7 @@ export function createPlan(kind: StoreKind, seed: number, number: number): Plan 
       ms: pick(lengths),
     }
   })
-  return {
+  const plan: Plan = {
     seed: below(2 ** 32) | 0,
     lock: pick(locks),
     rates: Array.from({ length: processes }, () => (kind.shared ? below(9) - 4 : 0)),
@@ -90,7 +95,38 @@ export function createPlan(kind: StoreKind, seed: number, number: number): Plan 
     faults,
     closes: small ? pick(closings) : lastClosing,
   }
+  return kind.caching === true ? lingering(plan, createRandom(~plan.seed)) : plan
 }
+
+/**
+ * In some plans the lock stays with its process for a while, and whoever comes comes back. Drawn apart from the rest: a plan is otherwise the one
+ * that it is for a store that keeps nothing.
+ */
+function lingering(plan: Plan, chance: () => number): Plan {
+  const below = (end: number) => Math.floor(chance() * end)
+  const pick = <T>(of: readonly T[]) => of[below(of.length)] as T
+  if (plan.lock === 'semaphore' || below(lingerOf) > 0) return plan
+  const all = below(2) === 1
+  const visits = plan.visits.map((visit): Visit => {
+    const linger = all || below(2) === 1 ? pick(lingers) : 0
+    // The first release keeps nothing: the process cannot be told yet that others wait. A fair request is never given what was kept.
+    const fair = visit.fair && below(4) === 0
+    return linger === 0 ? visit : { ...visit, fair, linger, returns: pick(manyReturns), pause: pick(pauses) }
+  })
+  if (below(forcedOf) > 0) return { ...plan, visits }
+  const { process, at } = pick(visits)
+  const force: Fault = { kind: 'force', process, at: at + below(100), ms: 0 }
+  return { ...plan, visits, faults: [...plan.faults, force] }
+}
+
+/** One of so many plans of a store that can do it lingers; of these, an operator takes the lock in one of so many. */
+const lingerOf = 3
+const forcedOf = 8
+/** The last one: until somebody asks for it. */
+const lingers = [5, 60, 400, 1_000_000]
+const manyReturns = [0, 2, 3, 5]
+/** Never at once: what is granted in the moment of a release is handed over, and not reused. */
+const pauses = [0.5, 4, 40, 200]
 
 const faultTargets = (kind: StoreKind) => kind.shared || kind.faults.length > 0
 

@@ -13,6 +13,7 @@ import {
   type Violation,
 } from 'holdfast/verify'
 import { createLocksIn } from '../../test/support/inside.js'
+import { type Caching, judgeCaching } from './caching.js'
 import { type Fault, type Plan, permitsOfAll, type Visit } from './plan.js'
 import { makeProcess, type SimulatedProcess } from './process.js'
 import type { SimulatedStore, StoreKind } from './stores/store.js'
@@ -23,6 +24,8 @@ export interface Outcome {
   readonly violations: readonly Violation[]
   /** What is wrong besides: somebody waits and nothing will ever happen, something was left behind, an error nobody expects. */
   readonly complaints: readonly string[]
+  /** What became of locks that stayed with their process. */
+  readonly caching: Caching
 }
 
 interface Actor {
@@ -82,7 +85,7 @@ export async function play(plan: Plan, kind: StoreKind): Promise<Outcome> {
   // A place in line is lost with the connection, and a clock that stands still comes late; who wanted two locks and gives up
   // says so only when the first is given back.
   const inOrder = plan.faults.length === 0 && plan.visits.every(({ name }) => name < 2)
-  const violations = check(history, {
+  const found = check(history, {
     guard: false,
     witness: false,
     leaks: false,
@@ -91,7 +94,9 @@ export async function play(plan: Plan, kind: StoreKind): Promise<Outcome> {
     fifo: inOrder ? {} : false,
     liveness: { within: kind.liveWithin },
   })
-  return { history, violations, complaints }
+  const { violations, ...caching } = judgeCaching(plan, history, found, (id) => store.breaks?.(id) ?? [])
+  complaints.push(...caching.complaints)
+  return { history, violations, complaints, caching }
 }
 
 const isAlive = (actors: Actors, process: number) => actors.get(process)?.process.alive === true
@@ -138,8 +143,16 @@ function patience({ wait, ttl }: Visit): number {
 
 const gone = new Error('does not want it any more')
 
-async function arrive(plan: Plan, { process, locks }: Actor, visit: Visit): Promise<void> {
-  const lock = createLock(plan, locks, visit)
+async function arrive(plan: Plan, actor: Actor, visit: Visit): Promise<void> {
+  const lock = createLock(plan, actor.locks, visit)
+  const { returns = 0, pause = 0 } = visit
+  for (let n = 0; n <= returns; n++) {
+    if (n > 0) await sleep(actor.process, pause)
+    await come(plan, actor, lock, visit)
+  }
+}
+
+async function come(plan: Plan, { process }: Actor, lock: Lock, visit: Visit): Promise<void> {
   const asked = process.clock.now()
   const lease = await take(plan, lock, visit, goesAfter(process, visit.abort)).catch((error: unknown) => {
     const waited = process.clock.now() - asked
@@ -181,13 +194,14 @@ function take(
   visit: Visit,
   signal: AbortSignal | undefined,
 ): Promise<Lease | undefined> {
-  const { wait, ttl, fair, permits, leaves } = visit
+  const { wait, ttl, fair, permits, leaves, linger = 0 } = visit
   const options: AcquireOptions = {
     ttl,
     ...(signal !== undefined && { signal }),
     reentrant: false,
     autoRenew: leaves !== 'abandon',
     ...(plan.lock === 'semaphore' && { permits }),
+    ...(linger > 0 && { linger }),
   }
   if (wait === 0) return lock.tryAcquire(options)
   return lock.acquire({ ...options, fair, wait: wait < 0 ? Number.POSITIVE_INFINITY : wait })
@@ -218,6 +232,13 @@ function injectFault(
     store.killed(process)
     note('invoke', fatalFault, id)
     note('ok', fatalFault, id)
+  } else if (kind === 'force') {
+    // By an operator, through that process.
+    void actors
+      .get(id)
+      ?.locks.forceRelease('lock 0')
+      .catch(() => undefined)
+    last(kind)
   } else if (kind === 'stall' || kind === 'sleep') {
     process[kind](ms)
     last(kind, id)

@@ -83,7 +83,8 @@ export function makeProcess(world: World, id: number, rate: number, seed: number
   const prefix = id.toString(16).padStart(4, '0')
   const env: Env = {
     clock,
-    id: () => prefix + (++ids).toString(16).padStart(28, '0'),
+    // The last digit may become the mark of core/caching.ts, and no two ids may then be the same.
+    id: () => `${prefix}${(++ids).toString(16).padStart(27, '0')}0`,
     random: chance,
     client: `simulated:${id}`,
   }

@@ -1,5 +1,6 @@
 /** Looks for a plan that breaks a store, and for the least one that still does. */
 import { createTimeline, printViolation, renderText } from 'holdfast/verify'
+import { addCaching, type Caching, noCaching } from './caching.js'
 import { createPlan, type Plan } from './plan.js'
 import { type Outcome, play } from './play.js'
 import { shrinkPlan } from './smaller.js'
@@ -10,6 +11,8 @@ export interface Found {
   readonly runs: number
   /** The least plan that broke it; undefined: none did. */
   readonly plan: Plan | undefined
+  /** Of all runs that were played until then. */
+  readonly caching: Caching
 }
 
 /** Worlds side by side in one thread: most of a run is waiting for promises, which then is waiting for many at once. */
@@ -25,7 +28,12 @@ export async function search(
   seed: number,
   broken: (outcome: Outcome) => boolean = isBroken,
 ): Promise<Found> {
-  const breaks = async (plan: Plan) => broken(await play(plan, kind))
+  let caching = noCaching
+  const breaks = async (plan: Plan) => {
+    const outcome = await play(plan, kind)
+    caching = addCaching(caching, outcome.caching)
+    return broken(outcome)
+  }
   let begun = 0
   /** The first plan that broke it. Those before it have all been begun, and are played to their end. */
   let first = runs
@@ -46,11 +54,12 @@ export async function search(
     await Promise.all(Array.from({ length: lanes }, lane))
     if (failure !== undefined)
       throw new Error(`${kind.name} cannot play ${JSON.stringify(failure.plan)}`, { cause: failure.error })
-    if (first === runs) return { runs, plan: undefined }
+    if (first === runs) return { runs, plan: undefined, caching }
     const plan = createPlan(kind, seed, first)
     if (!(await breaks(plan)))
       throw new Error(`plan ${first} of seed ${seed} broke ${kind.name} once, and not again`)
-    return { runs: first + 1, plan: await shrinkPlan(plan, breaks) }
+    const counted = caching
+    return { runs: first + 1, plan: await shrinkPlan(plan, breaks), caching: counted }
   })
 }
 

@@ -49,4 +49,6 @@ const simplest: Partial<Visit> = {
   leaves: 'release',
   abort: -1,
   at: 0,
+  returns: 0,
+  linger: 0,
 }

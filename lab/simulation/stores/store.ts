@@ -11,6 +11,8 @@ export interface SimulatedStore {
   killed(process: SimulatedProcess): void
   /** Names that are held or waited for, as the store itself sees it. */
   left(): readonly string[]
+  /** When a process noticed that a connection of its had broken, in ms of the world. Of stores with `caching`. */
+  breaks?(process: number): readonly number[]
   /** The world is over. */
   end?(): void
 }
@@ -36,6 +38,8 @@ export interface StoreKind {
   readonly faults: readonly StoreFault[]
   /** Do processes share it? If not, all clocks run alike: they are tasks of one process. */
   readonly shared: boolean
+  /** May a process keep a lock after its release (`linger`)? */
+  readonly caching?: boolean
   /** Until a lock that nobody can release is free again after the last fault, in ms. */
   readonly liveWithin: number
   make(world: World): SimulatedStore

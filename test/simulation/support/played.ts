@@ -7,12 +7,18 @@ import { fileURLToPath } from 'node:url'
 
 const main = fileURLToPath(new URL('../../../lab/simulation/main.js', import.meta.url))
 
+type Store = 'memory' | 'table' | 'minting' | 'redis'
+
 /** @throws AssertionError with the story of a schedule that broke a promise of `store`, or when there were not as many as `runs` */
-export async function nothingFound(
-  store: 'memory' | 'table' | 'minting' | 'redis',
-  runs: number,
-  seed = 1,
-): Promise<void> {
+export async function nothingFound(store: Store, runs: number, seed = 1): Promise<void> {
+  await countsOf(store, runs, seed)
+}
+
+/**
+ * The same.
+ * @returns how often a kept lock was used again, given to others, and of these to single attempts
+ */
+export async function countsOf(store: Store, runs: number, seed = 1): Promise<readonly number[]> {
   const args = ['--enable-source-maps', main, store, '--runs', `${runs}`, '--seed', `${seed}`]
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   const end = () => child.kill()
@@ -25,5 +31,7 @@ export async function nothingFound(
   process.off('exit', end)
   assert.equal(code, 0, said)
   const [what, count] = [store.padEnd(60), runs.toLocaleString('en').padStart(9)]
-  assert.ok(said.startsWith(`ok  ${what} ${count} schedules `) && said.endsWith('  nothing found\n'), said)
+  const [, counts] = / {2}nothing found(?:; (.*))?\n$/.exec(said) ?? []
+  assert.ok(said.startsWith(`ok  ${what} ${count} schedules `) && / {2}nothing found.*\n$/.test(said), said)
+  return (counts?.match(/\d+/g) ?? []).map(Number)
 }

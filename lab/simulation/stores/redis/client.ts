@@ -30,16 +30,20 @@ export class SimulatedIoredis extends EventEmitter {
   readonly #network: Network<Command, ServerMessage>
   readonly #wire: Wire<Command>
   readonly #pending = new Map<number, Pending>()
+  readonly #broke: () => void
   #last = 0
 
-  constructor(process: SimulatedProcess, network: Network<Command, ServerMessage>) {
+  /** @param broke called when the process notices that the connection has broken */
+  constructor(process: SimulatedProcess, network: Network<Command, ServerMessage>, broke: () => void) {
     super()
+    this.#broke = broke
     this.#process = process
     this.#network = network
     this.#wire = network.connect(process, {
       heard: (message) => this.#onMessage(message),
       noticed: (up) => {
         this.status = up ? 'ready' : 'reconnecting'
+        if (!up) this.#broke()
         if (up) for (const { command } of this.#pending.values()) this.#wire.send(command)
         this.emit(up ? 'ready' : 'close')
       },
@@ -67,7 +71,7 @@ export class SimulatedIoredis extends EventEmitter {
   }
 
   duplicate(): SimulatedIoredis {
-    return new SimulatedIoredis(this.#process, this.#network)
+    return new SimulatedIoredis(this.#process, this.#network, this.#broke)
   }
 
   disconnect(): void {

@@ -33,6 +33,7 @@ export function redisStore(machine: Machine, mistake?: ScriptMistake, strict = t
       'forgetScripts',
     ],
     shared: true,
+    caching: true,
     liveWithin: 60_000,
     make: (world) => makeStore(world, machine, mistake, strict),
   }
@@ -48,6 +49,7 @@ function makeStore(
   const channels = new Map<string, Set<Remote<ServerMessage>>>()
   const network = makeNetwork<Command, ServerMessage>(world, { onMessage: heard, left })
   const drivers: { close(): void }[] = []
+  const breaks = new Map<number, number[]>()
   let run = newRun()
   let started = wallAt(0) - 86_400_000_000
   let setBack = 0
@@ -124,7 +126,9 @@ function makeStore(
 
   return {
     driver(process) {
-      const client = new SimulatedIoredis(process, network)
+      const noticed: number[] = []
+      breaks.set(process.id, noticed)
+      const client = new SimulatedIoredis(process, network, () => noticed.push(world.now))
       drivers.push({ close: () => client.disconnect() })
       return redis({ client, maxTtl, quarantine: strict ? 'strict' : 'detected' })
     },
@@ -149,6 +153,7 @@ function makeStore(
     },
     killed: (process) => network.cut(process),
     left: () => server.busy(wall()),
+    breaks: (process) => breaks.get(process) ?? [],
     end() {
       for (const driver of drivers) driver.close()
       server.end()

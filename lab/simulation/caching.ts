@@ -1,0 +1,122 @@
+/**
+ * What the judges of `holdfast/verify` need to know of locks that stay with their process after a release (`linger`), and what only a world can see:
+ * that a grant was used again over a connection that had broken since.
+ *
+ * A grant that takes no time of the world came without a request. It is a reuse, unless its process released the lock in that very moment: then
+ * it was handed over.
+ */
+import type { Acquisition, History, Violation } from 'holdfast/verify'
+import type { Plan } from './plan.js'
+
+export interface Caching {
+  /** Grants that came without a request. */
+  readonly reused: number
+  /** Grants to another process while the lock would have stayed longer with the one that had it. */
+  readonly gaveWay: number
+  /** Of these: single attempts that were refused at first, and asked once more. */
+  readonly askedAgain: number
+  /** Findings that caching explains. */
+  readonly excused: number
+}
+
+/** A single attempt that a cache has refused stands in line for at least so many ms, by a clock that may run a little too fast. */
+const leastPatience = 10 * 0.99
+/** A message takes no longer, in ms, unless something is wrong; then nothing that is drawn takes longer. */
+const slowestMessage = 25
+const longestFault = 3_000
+
+export const noCaching: Caching = { reused: 0, gaveWay: 0, askedAgain: 0, excused: 0 }
+
+export function addCaching(one: Caching, other: Caching): Caching {
+  return {
+    reused: one.reused + other.reused,
+    gaveWay: one.gaveWay + other.gaveWay,
+    askedAgain: one.askedAgain + other.askedAgain,
+    excused: one.excused + other.excused,
+  }
+}
+
+interface Judgement extends Caching {
+  readonly violations: readonly Violation[]
+  readonly complaints: readonly string[]
+}
+
+export function judgeCaching(
+  plan: Plan,
+  history: History,
+  found: readonly Violation[],
+  breaks: (process: number) => readonly number[],
+): Judgement {
+  const linger = Math.max(...plan.visits.map(({ linger = 0 }) => linger)) * 1e6
+  if (linger === 0) return { ...noCaching, complaints: [], violations: found }
+  const { acquisitions } = history
+  const reuses = acquisitions.filter((one) => isReuse(one, acquisitions))
+  const given = acquisitions.filter((one) => isGiven(one, acquisitions, linger))
+  const violations = found.filter((one) => !isExcused(one, plan, history, reuses))
+  return {
+    violations,
+    excused: found.length - violations.length,
+    reused: reuses.length,
+    gaveWay: given.length,
+    askedAgain: given.filter(({ wait }) => wait === 0).length,
+    complaints: reuses.flatMap((one) => findBreak(one, acquisitions, breaks(one.pid)) ?? []),
+  }
+}
+
+const granted = (one: Acquisition) => one.granted ?? Number.POSITIVE_INFINITY
+
+/** Those of the same name that were granted before `one`, the newest first. */
+function before(one: Acquisition, all: readonly Acquisition[]): Acquisition[] {
+  return all
+    .filter((other) => other !== one && other.name === one.name && (other.token ?? 0) > 0)
+    .filter((other) => granted(other) <= granted(one))
+    .sort((a, b) => (b.token ?? 0) - (a.token ?? 0))
+}
+
+function isReuse(one: Acquisition, all: readonly Acquisition[]): boolean {
+  if (one.granted === undefined || one.granted !== one.invoked) return false
+  const own = before(one, all).find(({ pid }) => pid === one.pid)
+  return own?.released !== undefined && own.released < one.granted
+}
+
+/** It was reported as waiting, or refused at first, while nobody had the lock: something did that was about to stay. */
+function isGiven(one: Acquisition, all: readonly Acquisition[], linger: number): boolean {
+  if (one.granted === undefined || one.queued === undefined) return false
+  const [last] = before(one, all)
+  if (last?.released === undefined || last.pid === one.pid || last.mode !== 'exclusive') return false
+  return last.released < one.invoked && one.granted < last.released + linger
+}
+
+/** A reuse of what was kept over a connection that its process knew to be gone. */
+function findBreak(
+  one: Acquisition,
+  all: readonly Acquisition[],
+  breaks: readonly number[],
+): string | undefined {
+  const asked = before(one, all).find(({ pid, granted, invoked }) => pid === one.pid && granted !== invoked)
+  const from = asked?.granted ?? 0
+  const broke = breaks.find((at) => at * 1e6 > from && at * 1e6 < granted(one))
+  if (broke === undefined) return undefined
+  return `token ${one.token} of '${one.name}' was used again at ${granted(one) / 1e6} ms, though a connection had broken at ${broke} ms`
+}
+
+/**
+ * - An attempt that stood in line for as long as it had to, and whose holder did not hear of it in time, was refused for real.
+ * - An operator took away what nobody held. Its process may use it again until it hears of that.
+ */
+function isExcused(
+  { rule, parties }: Violation,
+  plan: Plan,
+  { events }: History,
+  reuses: readonly Acquisition[],
+): boolean {
+  if (rule === 'false-busy')
+    return parties.every(({ invoked, failed = 0 }) => failed - invoked >= leastPatience * 1e6)
+  if (!['exclusion', 'read-write', 'tokens'].includes(rule)) return false
+  const within = plan.faults.length > 1 ? longestFault : slowestMessage
+  return parties.some(
+    (one) =>
+      reuses.includes(one) &&
+      events.some(({ op, t }) => op === 'force' && t <= granted(one) && granted(one) <= t + within * 1e6),
+  )
+}
