@@ -14,7 +14,15 @@ import { sinceBoot, systemClock } from '../../core/clock.js'
 import { displayAddress, fixedAddress } from './address.js'
 import { type Broker, createBroker } from './broker.js'
 import type { Snapshot } from './durable-table.js'
-import { currentGeneration, type Generation, newSocketName, publish, retire, sweep } from './file-election.js'
+import {
+  currentGeneration,
+  type Generation,
+  generationFile,
+  newSocketName,
+  publish,
+  retire,
+  sweep,
+} from './file-election.js'
 import { findSocketHolder } from './holder.js'
 import { openJournal, readJournal, recordedBroker } from './journal.js'
 import { hasExited, thisProcess } from './processes.js'
@@ -44,6 +52,8 @@ let directory: string
 let last: Generation
 /** Our generation when we serve over a socket file; else 0. */
 let generation = 0
+let socketFile = ''
+let isPublishing = false
 const here = thisProcess()
 const user = process.getuid?.()
 const clock = systemClock()
@@ -51,7 +61,7 @@ const sockets = new Set<Socket>()
 const unproven = new Set<Socket>()
 let broker: Broker | undefined
 let server: Server | undefined
-let watcher: FSWatcher | undefined
+const watchers = new Set<FSWatcher>()
 let stopChecking: (() => void) | undefined
 let stopping = false
 
@@ -102,19 +112,54 @@ function listenAtFile(onListening: (socket: string) => void, why = ''): void {
 /** Creates the directory again if need be, and begins a journal in it. */
 function open(snapshot: Snapshot) {
   openRuntimeDirectory(directory, runtimeDirectory.socket)
-  const again = generation > 0 && broker !== undefined
-  if (again && (currentGeneration(directory).number > 0 || isNameTaken())) process.exit(1)
+  const hidden = generation > 0 && broker !== undefined && !isPublished() && !isPublishing
+  if (!hidden) return begun(snapshot)
+  const { number, socket } = currentGeneration(directory)
+  if ((number > 0 && socket !== socketFile) || isNameTaken()) withdraw()
+  publishAgain(number)
+  return begun(snapshot)
+}
+
+function begun(snapshot: Snapshot) {
   const journal = openJournal(directory, here, snapshot)
-  if (again) publishAgain()
   watchDirectory()
   return journal
 }
 
-/** The directory was deleted, and our socket with it: the process that publishes first in the new one is the broker. */
-function publishAgain(): void {
+/** Another broker is there. */
+function withdraw(): never {
+  tryToRetire()
+  process.exit(1)
+}
+
+function tryToRetire(): void {
+  try {
+    if (generation > 0) retire(directory, generation, here)
+  } catch {
+    // The directory or the file is gone, so no process could have read this.
+  }
+}
+
+/** Can a new process find us, where we serve over a socket file? */
+function isPublished(): boolean {
+  const newest = currentGeneration(directory)
+  return newest.socket === socketFile && existsSync(join(directory, socketFile))
+}
+
+/**
+ * Our socket was deleted, or the file that names it, perhaps with the whole directory: the process that publishes the next
+ * generation is the broker. @param number that of our generation, 0 when it is gone
+ */
+function publishAgain(number: number): void {
+  isPublishing = true
   listenAtFile((socket) => {
-    generation = 1
-    if (!publish(directory, 0, socket, here) || isNameTaken()) process.exit(1)
+    if (!publish(directory, number, socket, here)) withdraw()
+    generation = number + 1
+    socketFile = socket
+    isPublishing = false
+    if (isNameTaken()) withdraw()
+    sweep(directory, generation, socket)
+    watchDirectory()
   })
 }
 
@@ -123,14 +168,35 @@ function isNameTaken(): boolean {
   return name !== undefined && findSocketHolder(name).is === 'ours'
 }
 
-/** The home file is never written to, so the watch is silent until the file is deleted, most likely with the whole directory. */
+/**
+ * The files that others find us by are never written to, so the watches are silent until one of them is deleted, most likely
+ * with the whole directory.
+ */
 function watchDirectory(): void {
-  watcher?.close()
+  unwatchDirectory()
+  const files = [runtimeFile(directory)]
+  if (generation > 0) files.push(generationFile(directory, generation), join(directory, socketFile))
+  for (const file of files) {
+    try {
+      const watcher = watch(file, { persistent: false }, checkSoon)
+      watcher.on('error', () => watcher.close())
+      watchers.add(watcher)
+    } catch {
+      // No watches left: every grant checks for the journal anyway.
+    }
+  }
+}
+
+function unwatchDirectory(): void {
+  for (const watcher of watchers) watcher.close()
+  watchers.clear()
+}
+
+function isIntact(): boolean {
   try {
-    watcher = watch(runtimeFile(directory), { persistent: false }, checkSoon)
-    watcher.on('error', () => watcher?.close())
+    return existsSync(runtimeFile(directory)) && (generation === 0 || isPublished())
   } catch {
-    // No watches left: every grant checks for the journal anyway.
+    return false
   }
 }
 
@@ -138,7 +204,7 @@ function watchDirectory(): void {
 function checkSoon(): void {
   stopChecking?.()
   stopChecking = clock.at(clock.now() + 20, () => {
-    if (existsSync(runtimeFile(directory)) || stopping) return
+    if (stopping || isIntact()) return
     try {
       broker?.repair()
     } catch {
@@ -152,12 +218,8 @@ function stop(): void {
   stopping = true
   broker?.stop()
   stopChecking?.()
-  watcher?.close()
-  try {
-    if (generation > 0) retire(directory, generation, here)
-  } catch {
-    // The directory is gone, so no process could have read this.
-  }
+  unwatchDirectory()
+  tryToRetire()
   server?.close(() => process.exit())
   for (const socket of sockets) socket.destroySoon()
 }
@@ -206,6 +268,7 @@ function beginByFile(successor?: string): void {
   listenAtFile((socket) => {
     if (!publish(directory, last.number, socket, here)) return giveUp({ is: 'taken' })
     generation = last.number + 1
+    socketFile = socket
     if (successor !== undefined && replaced().is !== 'foreign') {
       retire(directory, generation, here)
       return giveUp({ is: 'taken' })

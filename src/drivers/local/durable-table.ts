@@ -75,7 +75,7 @@ export interface DurableTable {
 
 /** The number of rows from which idle ones are dropped; they are kept for their record of ended attempts. */
 const maxIdleRows = 1024
-/** How often a write checks for a deleted journal, in ms, if the watch on the directory was not quicker. */
+/** How often commands check for a deleted journal, in ms, if the watch on the directory was not quicker. */
 const checkInterval = 5
 /** The number of ended attempts that a new journal records. */
 const maxEnded = 256
@@ -127,7 +127,7 @@ export function createDurableTable(restored: JournalState, parts: DurableTablePa
         keep(row)
         return { row, answer, granted: [], expired, failure, refused }
       }
-    }
+    } else watchJournal(now)
     keep(step.row)
     return { row: step.row, answer, granted, expired, failure: undefined, refused: [] }
   }
@@ -149,11 +149,26 @@ export function createDurableTable(restored: JournalState, parts: DurableTablePa
     return { answer, failure: undefined }
   }
 
-  function write(lines: string, now: number): void {
-    if (now >= checkAgain) {
-      checkAgain = now + checkInterval
-      mend()
+  /**
+   * A renewal writes nothing, but what is renewed must be in the journal; and whoever has put another one in its place is
+   * the broker now, and would not know of the renewal.
+   */
+  function watchJournal(now: number): void {
+    try {
+      check(now)
+    } catch {
+      // The next grant tries again, and reports why it fails.
     }
+  }
+
+  function check(now: number): void {
+    if (now < checkAgain) return
+    checkAgain = now + checkInterval
+    mend()
+  }
+
+  function write(lines: string, now: number): void {
+    check(now)
     if (journal.large && journal.rewrite(snapshot())) pendingWrites = ''
     journal.append(pendingWrites + lines)
     pendingWrites = ''

@@ -85,6 +85,6 @@ export function sweep(directory: string, number: number, socket: string): void {
   }
 }
 
-function generationFile(directory: string, number: number): string {
+export function generationFile(directory: string, number: number): string {
   return join(directory, `broker-${number}`)
 }

@@ -13,6 +13,8 @@ import {
   openSync,
   readFileSync,
   renameSync,
+  type Stats,
+  statSync,
   unlinkSync,
   writeSync,
 } from 'node:fs'
@@ -28,7 +30,7 @@ export interface Journal {
   append(lines: string): void
   /** Is it time for `rewrite`? */
   readonly large: boolean
-  /** Was the file deleted while in use? */
+  /** Was the file deleted while in use, or moved away, or another put in its place? */
   readonly deleted: boolean
   /** Replaces the file with one that has only `snapshot`. @returns false when it cannot be written: the old file stays in use */
   rewrite(snapshot: { readonly lines: string; readonly floor: number }): boolean
@@ -128,7 +130,7 @@ export function openJournal(
       return size > compactThreshold && size > 4 * sizeAtBest
     },
     get deleted() {
-      return fstatSync(fd).nlink === 0
+      return !isAt(journalFile(directory), fstatSync(fd))
     },
     retire() {
       try {
@@ -138,6 +140,17 @@ export function openJournal(
       }
     },
     close: () => closeSync(fd),
+  }
+}
+
+/** A file in a directory that was renamed still has a link. */
+function isAt(path: string, { dev, ino, nlink }: Stats): boolean {
+  try {
+    const found = statSync(path)
+    return found.ino === ino && found.dev === dev
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    return code !== 'ENOENT' && code !== 'ENOTDIR' && nlink > 0
   }
 }
 
