@@ -22,13 +22,20 @@ import { CellRef } from '../core/cell-ref.js'
 import { type Duration, duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { AcquireTimeoutError } from '../core/errors.js'
+import { checkKnown } from '../core/known-options.js'
 import type { HeldLease } from '../core/lease.js'
 import { exclusive } from '../core/mode.js'
 import { checkName, describe } from '../core/name.js'
 import { type AcquireOptions, checkOptions, type Defaults } from '../core/options.js'
 import { type Deadline, readOnce, TimedOut, withDeadline } from '../core/with-deadline.js'
 import { findCandidate, type IsPresent, parseCandidacy } from './hand-over.js'
-import { type Leader, type LeaderRecord, parseLeaderRecord } from './leader-record.js'
+import {
+  checkCandidate,
+  checkValue,
+  type Leader,
+  type LeaderRecord,
+  parseLeaderRecord,
+} from './leader-record.js'
 import { LeaderTerm, type Term } from './leadership.js'
 import { noPermits } from './no-permits.js'
 
@@ -59,7 +66,6 @@ export interface Election {
   observe(options?: { readonly signal?: AbortSignal }): AsyncIterable<Leader>
 }
 
-const maxCandidateBytes = 128
 /** How long the search for a preferred candidate may take, in ms: when the store does not reply, the granted candidate leads. */
 const checkTimeout = 2_000
 
@@ -79,10 +85,12 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
     findCandidate(await inspect(bounds), candidate, except)
 
   async function campaign(value: string, options: CampaignOptions = {}): Promise<Term> {
-    if (typeof value !== 'string') throw new TypeError(`value must be a string, got ${describe(value)}`)
+    checkValue(value)
     checkOptions(options)
     const { candidate = engine.env.client, priority = 0, ...given } = options
-    checkCandidate(candidate, priority)
+    checkCandidate(candidate)
+    checkPriority(priority)
+    const { signal } = given
     const from = engine.clock.now()
     const wait = duration('wait', given.wait ?? defaults?.wait ?? Number.POSITIVE_INFINITY, 0, true)
     const rest = { ...given, fair: engine.traits.fair, note: `candidate ${candidate}, priority ${priority}` }
@@ -90,7 +98,8 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
     // A candidate that steps back was admitted before.
     const again = () => ({ ...left(), maxPending: Number.POSITIVE_INFINITY })
     let lease = await lock.take(left())
-    for (let rounds = 1; await preferred(candidate, priority); rounds++) {
+    const stepsAside = () => orRelease(lease, preferred(candidate, priority, signal), signal)
+    for (let rounds = 1; await stepsAside(); rounds++) {
       if (wait === 0 || !engine.traits.fair) await lease.release()
       if (wait === 0) throw new AcquireTimeoutError(name, 0, undefined)
       if (engine.traits.fair) lease = await yieldToPriority(lease, again())
@@ -100,7 +109,19 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
         lease = await lock.take(again())
       }
     }
-    return begin(lease, candidate, value)
+    return begin(lease, candidate, value, signal)
+  }
+
+  /** A lease that the caller does not get is released. */
+  async function orRelease<R>(lease: HeldLease, work: Promise<R>, signal?: AbortSignal): Promise<R> {
+    try {
+      return await work
+    } catch (error) {
+      const released = lease.release()
+      // Whoever gives up does not wait for a store that is silent.
+      if (signal?.aborted !== true) await released
+      throw error
+    }
   }
 
   /** Releases once it is queued at the end: the candidate granted next sees that it waits. */
@@ -118,8 +139,9 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
   }
 
   /** Is another candidate queued that should lead instead of this one? */
-  async function preferred(candidate: string, priority: number): Promise<boolean> {
-    const found = await withDeadline(engine, { wait: checkTimeout }, async (bounds) => {
+  async function preferred(candidate: string, priority: number, signal?: AbortSignal): Promise<boolean> {
+    const within = { wait: checkTimeout, ...(signal && { signal }) }
+    const found = await withDeadline(engine, within, async (bounds) => {
       const rivals = (await inspect(bounds)).waiters.map(({ note }) => parseCandidacy(note))
       if (rivals.every((rival) => rival === undefined)) return false
       const next = parseLeaderRecord(await cellRef.read(bounds))?.next
@@ -130,16 +152,16 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
     return found === true
   }
 
-  async function begin(lease: HeldLease, candidate: string, value: string): Promise<Term> {
+  async function begin(
+    lease: HeldLease,
+    candidate: string,
+    value: string,
+    signal?: AbortSignal,
+  ): Promise<Term> {
     const { attempt } = lease.hold.watchdog.claim
     const office: LeaderRecord = { value, token: lease.token, candidate, by: engine.env.client, attempt }
     const term = new LeaderTerm(lease, cellRef, office, isPresent)
-    try {
-      await term.publishRecord()
-    } catch (error) {
-      await lease.release()
-      throw error
-    }
+    await orRelease(lease, term.publishRecord(signal), signal)
     for (const old of terms) if (!old.isHeld) terms.delete(old)
     terms.add(term)
     return term
@@ -154,7 +176,14 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
     return { value, token, candidate, client: by }
   }
 
-  async function* observe(options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<Leader, void> {
+  function observe(options: { readonly signal?: AbortSignal } = {}): AsyncIterable<Leader> {
+    if (typeof options !== 'object' || options === null)
+      throw new TypeError(`observe() takes { signal? }, got ${describe(options)}`)
+    checkKnown('observe()', options, ['signal'])
+    return follow(options)
+  }
+
+  async function* follow(options: { readonly signal?: AbortSignal }): AsyncGenerator<Leader, void> {
     const { signal } = options
     let seen = 0
     for (;;) {
@@ -186,12 +215,9 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
   }
 }
 
-function checkCandidate(candidate: unknown, priority: unknown): void {
-  const bytes = Buffer.byteLength(checkName(candidate, 'candidate'))
-  if (bytes > maxCandidateBytes)
-    throw new RangeError(`candidate is ${bytes} bytes long; the limit is ${maxCandidateBytes}`)
-  if (!Number.isSafeInteger(priority))
-    throw new RangeError(`priority must be a whole number, got ${describe(priority)}`)
+function checkPriority(priority: unknown): void {
+  if (Number.isSafeInteger(priority)) return
+  throw new RangeError(`priority must be a whole number, got ${describe(priority)}`)
 }
 
 function pause({ clock }: Engine, ms: number): Promise<void> {

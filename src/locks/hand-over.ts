@@ -21,7 +21,7 @@ export interface Candidacy {
 
 /** The note of a queued candidate gives its name and priority. */
 export function parseCandidacy(note: string | undefined): Candidacy | undefined {
-  const [, candidate, priority] = /^candidate (.*), priority (-?\d+)$/.exec(note ?? '') ?? []
+  const [, candidate, priority] = /^candidate (.*), priority (-?\d+)$/s.exec(note ?? '') ?? []
   return candidate === undefined ? undefined : { candidate, priority: Number(priority) }
 }
 

@@ -8,7 +8,7 @@ import type { HeldLease, Lease, LeaseState, ReleaseOutcome } from '../core/lease
 import { quote } from '../core/name.js'
 import { type Deadline, readOnce, withDeadline } from '../core/with-deadline.js'
 import { type IsPresent, isFollowedBy } from './hand-over.js'
-import { type LeaderRecord, parseLeaderRecord } from './leader-record.js'
+import { checkCandidate, checkValue, type LeaderRecord, parseLeaderRecord } from './leader-record.js'
 import { whileHeld } from './while-held.js'
 
 /** A lease with an office. Leading ends with the lease: when in doubt this process steps down before another can become leader. */
@@ -53,9 +53,9 @@ export class LeaderTerm implements Term {
     this.#isPresent = isPresent
   }
 
-  /** Publishes the office, once. @throws as `proclaim` */
-  async publishRecord(): Promise<void> {
-    await this.#publish({})
+  /** Publishes the office, once. @throws as `proclaim`; the reason of `signal` */
+  async publishRecord(signal?: AbortSignal): Promise<void> {
+    await this.#publish({}, signal)
   }
 
   get name(): string {
@@ -96,7 +96,7 @@ export class LeaderTerm implements Term {
   }
 
   async proclaim(value: string): Promise<void> {
-    if (typeof value !== 'string') throw new TypeError(`a leader proclaims a string, got ${typeof value}`)
+    checkValue(value)
     await this.#inTurn(() => this.#publish({ value }))
   }
 
@@ -112,6 +112,7 @@ export class LeaderTerm implements Term {
   }
 
   async handOver(candidate: string): Promise<boolean> {
+    checkCandidate(candidate)
     this.#assertLeading()
     const { engine } = this.#cellRef
     const present = await readOnce(engine, this.name, (bounds) =>
@@ -158,18 +159,16 @@ export class LeaderTerm implements Term {
     return done
   }
 
-  async #publish(change: Partial<LeaderRecord>): Promise<void> {
+  async #publish(change: Partial<LeaderRecord>, signal?: AbortSignal): Promise<void> {
     this.#assertLeading()
     const office = { ...this.#record, ...change }
     const replacement = { value: JSON.stringify(office), keep: Number.POSITIVE_INFINITY }
     const newer = (cell: Cell | undefined) => (parseLeaderRecord(cell)?.token ?? 0) > this.token
-    const done = await whileHeld(this.#cellRef.engine, this.lease, (bounds) =>
-      this.#cellRef.update(
-        // Whoever steps down meanwhile removes the record, or names a successor in it.
-        (cell) => (newer(cell) || this.#resigned !== undefined ? undefined : replacement),
-        bounds,
-      ),
-    )
+    // Whoever steps down meanwhile removes the record, or names a successor in it.
+    const decide = (cell: Cell | undefined) =>
+      newer(cell) || this.#resigned !== undefined ? undefined : replacement
+    const update = (bounds: Deadline) => this.#cellRef.update(decide, bounds)
+    const done = await whileHeld(this.#cellRef.engine, this.lease, update, signal)
     if (newer(done)) throw new LeaseLostError(this.name, this.token, 'taken')
     if (done?.value !== replacement.value) throw this.lease.hold.lostError()
     this.#record = office

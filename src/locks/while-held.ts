@@ -7,16 +7,18 @@ import { type Deadline, TimedOut, withDeadline } from '../core/with-deadline.js'
 /**
  * A lease that ran out because the store was silent is an outage: the holder learns how long it was tried, and why.
  * @throws LeaseLostError when the lease was released or lost for another reason; BackendError with code `UNAVAILABLE` when the
- * store did not reply before the lease ran out; what `work` throws
+ * store did not reply before the lease ran out; the reason of `signal`; what `work` throws
  */
 export async function whileHeld<R>(
   engine: Engine,
   lease: HeldLease,
   work: (bounds: Deadline) => Promise<R>,
+  signal?: AbortSignal,
 ): Promise<R> {
   const from = engine.clock.now()
   let bounds: Deadline | undefined
-  const done = await withDeadline(engine, { wait: Math.max(1, lease.remaining()) }, (given) => {
+  const within = { wait: Math.max(1, lease.remaining()), ...(signal && { signal }) }
+  const done = await withDeadline(engine, within, (given) => {
     bounds = given
     return work(given)
   }).catch((error: unknown) => {

@@ -53,6 +53,99 @@ test('a leader goes on, and says why, when the store does not list the candidate
   await locks.close()
 })
 
+test('bad input is refused at once, whoever leads, and the leader goes on', async () => {
+  const [locks, other] = [createLocks(memory()), createLocks(memory())]
+  const election = locks.election(name)
+  const term = await election.campaign('here')
+  const long = { name: 'RangeError', message: /^value is \d+ bytes long as JSON; the limit is 64512/ }
+  await assert.rejects(election.campaign('x'.repeat(64_511)), long)
+  await assert.rejects(term.proclaim('"'.repeat(32_256)), long)
+  const noName = { name: 'TypeError', message: /^candidate must be a string, got undefined/ }
+  await assert.rejects(term.handOver(undefined as unknown as string), noName)
+  await assert.rejects(term.handOver('c'.repeat(129)), /candidate is 129 bytes long; the limit is 128/)
+  const misspelt = { sginal: new AbortController().signal } as object
+  assert.throws(
+    () => election.observe(misspelt),
+    /observe\(\): unknown option "sginal"; did you mean signal\?/,
+  )
+  assert.throws(
+    () => election.observe(null as unknown as object),
+    /observe\(\) takes \{ signal\? \}, got null/,
+  )
+  assert.equal(term.isHeld, true)
+  await Promise.all([locks.close(), other.close()])
+})
+
+test('a leader with the longest value hands over to the longest name', async () => {
+  const store = memory()
+  const [locks, other] = [createLocks(store), createLocks(store)]
+  const term = await locks.election(name).campaign('x'.repeat(64_510))
+  const candidate = '"'.repeat(128)
+  const next = other.election(name).campaign('next', { candidate })
+  await until(async () => (await locks.inspect(name)).waiters.length === 1)
+  assert.equal(await term.handOver(candidate), true)
+  assert.equal((await next).candidate, candidate)
+  await Promise.all([locks.close(), other.close()])
+})
+
+test('a candidate with a line separator in its name has its priority, and can be named', async () => {
+  const store = memory()
+  const clients = [0, 1, 2].map(() => createLocks(store))
+  const [first, low, high] = clients.map((locks) => locks.election(name))
+  const term = await first?.campaign('first')
+  const waits = low?.campaign('low', { candidate: 'low' })
+  await until(async () => (await clients[0]?.inspect(name))?.waiters.length === 1)
+  const won = high?.campaign('high', { candidate: 'h\u2028i', priority: 1 })
+  await until(async () => (await clients[0]?.inspect(name))?.waiters.length === 2)
+  await term?.resign()
+  assert.equal(await Promise.race([won, waits]).then((one) => one?.candidate), 'h\u2028i')
+  assert.equal(await (await won)?.handOver('low'), true)
+  await waits
+  await Promise.all(clients.map((locks) => locks.close()))
+})
+
+/** The store is silent to a candidate that has been granted the lock already. */
+for (const [when, isAsked] of [
+  ['looks for a preferred candidate', ({ inspected }) => inspected],
+  ['publishes its value', ({ written }) => written],
+] as readonly (readonly [string, (asked: { inspected: boolean; written: boolean }) => boolean])[]) {
+  test(`a candidate that gives up while it ${when} does not wait for a silent store, and does not lead`, async () => {
+    const store = memory()
+    const asked = { inspected: false, written: false }
+    const silence = new Promise<never>(() => undefined)
+    const isSilent = (what: keyof typeof asked) => {
+      asked[what] = true
+      return isAsked({ inspected: false, written: false, [what]: true })
+    }
+    const silent: DriverFactory = (env) => {
+      const { cells, ...driver } = store(env)
+      if (cells === undefined) throw new Error('memory has cells')
+      return {
+        ...driver,
+        inspect: (of) => (isSilent('inspected') ? silence : driver.inspect(of)),
+        cells: {
+          read: (...of) => cells.read(...of),
+          changed: (...of) => cells.changed(...of),
+          write: (...of) => (isSilent('written') ? silence : cells.write(...of)),
+        },
+      }
+    }
+    const [locks, other] = [createLocks(silent), createLocks(store)]
+    const election = locks.election(name)
+    const controller = new AbortController()
+    const campaign = election.campaign('never', { signal: controller.signal })
+    await until(() => isAsked(asked))
+    const reason = new Error('enough')
+    controller.abort(reason)
+    await assert.rejects(campaign, reason)
+    const next = await other.election(name).campaign('next')
+    assert.equal(election.isLeader, false)
+    assert.equal((await other.election(name).leader())?.value, 'next')
+    await next.resign()
+    await Promise.all([locks.close(), other.close()])
+  })
+}
+
 /** Who stands aside for another keeps what it has until its new place is taken; that place takes its time here. */
 test('a candidate that stands aside is queued before it releases, so nobody of a lower priority leads meanwhile', async () => {
   const store = memory()
