@@ -3,53 +3,32 @@ import type { RedisAddress } from '../redis-place.js'
 import { bad, type Check, ok, weak } from './check.js'
 import { isAnswer, type RedisConnection } from './redis-open.js'
 
-/** Every command of the scripts and of the driver; a test compares them with the scripts. */
+/** What the scripts and the driver of `redis` and its flavours send; a test compares it with the scripts. */
+const lockCommands = [
+  'evalsha - 0, time, get KEY, set KEY 1, del KEY, exists KEY, pexpire KEY 1, persist KEY, pttl KEY',
+  'hget KEY f, hset KEY f 1, hmget KEY f, hdel KEY f, hincrby KEY f 1',
+  'zadd KEY 1 m, zrem KEY m, zremrangebyscore KEY 0 1, zcard KEY, zcount KEY 0 1, zrank KEY m, zscore KEY m',
+  'zrange KEY 0 1, zrangebyscore KEY 0 1, zrevrange KEY 0 1, publish CHANNEL -, subscribe CHANNEL',
+]
+const voteCommands = [
+  'evalsha - 0, time, get KEY, mget KEY, set KEY 1, sadd KEY m, smembers KEY, publish CHANNEL -, subscribe CHANNEL',
+]
+
+/** Every command that this store must allow, with a key or channel named as the driver would. */
 function used({ is, options }: RedisAddress, prefix: string): string[][] {
-  const always = [['evalsha', '', '0'], ['time']]
-  if (is === 'redlock') {
-    const [key, channel] = [`${prefix}redlock{doctor}`, `${prefix}redlock:doctor`]
-    return [
-      ...[...always, ['get', key], ['mget', key], ['set', key, '1'], ['sadd', key, 'm'], ['smembers', key]],
-      ...[
-        ['publish', channel, ''],
-        ['subscribe', channel],
-      ],
-    ]
-  }
-  const [key, channel] = [`${prefix}{doctor}`, `${prefix}c:doctor`]
+  if (is === 'redlock') return parse(voteCommands, `${prefix}redlock{doctor}`, `${prefix}redlock:doctor`)
+  const channel = `${prefix}c:doctor`
   return [
-    ...[...always, ['get', key], ['set', key, '1'], ['del', key], ['exists', key]],
-    ...[
-      ['pexpire', key, '1'],
-      ['persist', key],
-      ['pttl', key],
-      ['hget', key, 'f'],
-    ],
-    ...[
-      ['hset', key, 'f', '1'],
-      ['hmget', key, 'f'],
-      ['hdel', key, 'f'],
-      ['hincrby', key, 'f', '1'],
-    ],
-    ...[
-      ['zadd', key, '1', 'm'],
-      ['zrem', key, 'm'],
-      ['zremrangebyscore', key, '0', '1'],
-      ['zcard', key],
-    ],
-    ...[
-      ['zcount', key, '0', '1'],
-      ['zrange', key, '0', '1'],
-      ['zrangebyscore', key, '0', '1'],
-    ],
-    ...[
-      ['zrevrange', key, '0', '1'],
-      ['zrank', key, 'm'],
-      ['zscore', key, 'm'],
-    ],
-    ...[['publish', channel, ''], ['subscribe', channel], ...inOneServer(is, channel)],
+    ...parse(lockCommands, `${prefix}{doctor}`, channel),
+    ...inOneServer(is, channel),
     ...((options.replicas ?? 0) > 0 ? [['wait', '1', '1']] : []),
   ]
+}
+
+function parse(lines: readonly string[], key: string, channel: string): string[][] {
+  const names: Readonly<Record<string, string>> = { KEY: key, CHANNEL: channel }
+  const commands = lines.flatMap((line) => line.split(', '))
+  return commands.map((command) => command.split(' ').map((word) => names[word] ?? word))
 }
 
 /** A node of a Cluster is asked for the others, and knows not all subscribers of a channel. */
