@@ -1,6 +1,6 @@
 /**
  * Lock caching (`linger`): after a release the grant stays in its process for a moment, and the next local acquire
- * costs no request. This is the local hand-over of `local-handoff.ts` with nobody to inherit yet.
+ * costs no request. This is the local hand-over of `local-handoff.ts` to a request that has not come yet.
  *
  * ```
  *          release, nobody waits            acquire here: next token of the reserve
@@ -8,14 +8,14 @@
  *                                   │ somebody waits · `linger` over · doubt · loss · reconnect · another note or ttl ·
  *                                   └─ fair · forced release · close · 1,000 others cached more recently ─────► store
  * ```
- * The store must know of it, because an attempt elsewhere must not be told "not free" by a cache: the last character
- * of the attempt id is no hexadecimal digit then. So every store keeps and shows the flag without a change, and a
- * single attempt that such a hold has refused stands in line for a moment, as a waiter, for which the holder gives way.
+ * A cache must not refuse an attempt in another process, so the store must be able to tell: the attempt id of such a
+ * hold ends with a character that is no hexadecimal digit, which every store keeps and reports as it is. A single
+ * attempt that such a hold refuses waits in the queue for a moment, and the holder releases the lock for it.
  */
 
 /** Names whose grants one `createLocks` keeps at a time. */
 const maxCached = 1_000
-/** A single attempt stands in line for at least so many ms. */
+/** The least time for which a single attempt waits in the queue, in ms. */
 export const minPatience = 10
 
 const flag = 'z'
@@ -25,15 +25,15 @@ export function cacheable(id: string): string {
   return id.slice(0, -1) + flag
 }
 
-/** May the hold of this attempt be cached, that is: free to whoever asks its process for it? */
+/** Can the hold of this attempt be cached? Then its process releases it as soon as another client waits. */
 export function mayBeCached(attempt: string): boolean {
   return attempt.endsWith(flag)
 }
 
 /**
- * How long a single attempt stands in line, in ms, but never for longer than a tenth of its ttl if that is more than
- * the least. To a holder as far from the store, giving way takes three round trips: the queue entry and the
- * notification of it, the release and the notification of that, the request that takes the lock. One more is to spare.
+ * How long a single attempt waits in the queue, in ms: four round trips, at least `minPatience`, at most a tenth of its
+ * ttl. A holder equally far from the store needs three to give way: the queue entry and its notification, the release
+ * and its notification, the request that takes the lock. The fourth is a reserve.
  */
 export function patience(roundTrip: number, ttl: number): number {
   return Math.max(minPatience, Math.min(4 * roundTrip, ttl / 10))

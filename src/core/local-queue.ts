@@ -63,7 +63,7 @@ export class LocalQueue {
   /** The hold held back whose grant stays here for the next request: see `caching.ts`. */
   #cached: Hold | undefined
   #cachedUntil = 0
-  /** When the timer for that rings, and how to stop it. */
+  /** When that timer fires, and how to stop it. */
   #lingerTimer: { readonly at: number; readonly stop: () => void } | undefined
   /** The query for the holder at the end of waits. */
   #inspection: Promise<FinalInspection> | undefined
@@ -261,7 +261,7 @@ export class LocalQueue {
       if (this.#cached?.watchdog.grant === grant) this.endCaching()
     }
     queue.holdBack(this.#state, hold)
-    // The longest time to hold was that of the holder.
+    // `maxHold` was that of the former holder.
     watchdog.limit(Number.POSITIVE_INFINITY)
     this.#cached = hold
     this.#cachedUntil = this.engine.clock.now() + linger
@@ -328,7 +328,7 @@ export class LocalQueue {
       this.engine.clock.soon(() => this.#afterYield(hold))
       return true
     }
-    // The caller has gone, and has been told so.
+    // The caller's wait has ended, and it has been notified.
     if (!request.deadline.isStillWaiting()) return true
     const token = watchdog.grant.nextReservedToken?.()
     if (token === undefined) {
@@ -450,7 +450,7 @@ export class LocalQueue {
     if (this.isEmpty) this.engine.idle(this)
   }
 
-  /** @param patient how long a single attempt stands in line, in ms */
+  /** @param patient how long a single attempt waits in the queue, in ms */
   #ask(ask: queue.Ask<QueueEntry>, patient?: number): void {
     const { entry, once } = ask
     const { linger, fair, autoRenew } = entry.terms
@@ -538,7 +538,7 @@ export class LocalQueue {
     this.#pump()
   }
 
-  /** A cache elsewhere is no reason to refuse a single attempt, which therefore asks once more, in line. */
+  /** A cache in another process must not refuse a single attempt, which therefore asks once more, as a waiter. */
   #mayOnlyBeCached({ cached, isPatient }: StoreRequest, owner: QueueEntry, now: number): boolean {
     return cached && !isPatient && owner.batch === undefined && owner.deadline.isStillWaiting(now)
   }

@@ -20,7 +20,7 @@ export class StoreRequest implements Request<QueueEntry>, Wait {
   /** Settles, never rejects, once the store's reply has been dealt with. */
   reply: Promise<void> | undefined
   readonly #queue: LocalQueue
-  /** Clock reading until which a single attempt stands in line. */
+  /** Clock reading until which a single attempt waits in the queue. */
   #patientUntil: number | undefined
   #stopPatience: (() => void) | undefined
   #controller: AbortController | undefined
@@ -33,19 +33,19 @@ export class StoreRequest implements Request<QueueEntry>, Wait {
     this.sent = queue.engine.clock.now()
   }
 
-  /** A single attempt that stands in line for `ms`. */
+  /** Makes a single attempt wait in the queue for `ms`. */
   bePatient(ms: number): void {
     const { clock } = this.#queue.engine
     this.#patientUntil = clock.now() + ms
     this.#stopPatience = clock.at(this.#patientUntil, () => this.abandon())
   }
 
-  /** Does it stand in line for the second time? */
+  /** Is this the second request of a single attempt, which waits in the queue? */
   get isPatient(): boolean {
     return this.#patientUntil !== undefined
   }
 
-  /** The reply is here. */
+  /** The store has replied. */
   done(): void {
     this.#stopPatience?.()
   }

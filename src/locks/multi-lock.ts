@@ -190,7 +190,7 @@ class Multi implements MultiLock {
     return party.size + entered < joining.length ? undefined : 'one by one'
   }
 
-  /** Was one refused by a hold that may be nothing but a cache? It gives way to whoever stands in line, as one step does not. */
+  /** Was one refused by a hold that may only be cached? It gives way to a waiter, but a request for several locks never queues. */
   async #mayOnlyBeCached({ refusedBy }: ClaimBatch): Promise<boolean> {
     const { driver } = this.#engine
     if (driver.traits.caching !== true) return false

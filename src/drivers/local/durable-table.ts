@@ -150,8 +150,8 @@ export function createDurableTable(restored: JournalState, parts: DurableTablePa
   }
 
   /**
-   * A renewal writes nothing, but what is renewed must be in the journal; and whoever has put another one in its place is
-   * the broker now, and would not know of the renewal.
+   * A renewal writes nothing, but the hold it renews must be in the journal. A journal that another process has put in its
+   * place means that this one is no longer the broker.
    */
   function watchJournal(now: number): void {
     try {

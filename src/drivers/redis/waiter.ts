@@ -47,7 +47,7 @@ export class Waiter implements Callbacks {
   readonly #keys: Keys
   readonly #wait: Wait
   readonly #once: boolean
-  /** A single attempt that stands in line waits no longer: see `core/caching.ts`. */
+  /** As short as the wait of a single attempt in the queue: see `core/caching.ts`. */
   readonly #short: boolean
   readonly #settle: (hold: Hold | undefined) => void
   readonly #fail: (error: unknown) => void
