@@ -13,6 +13,11 @@
  * attempt that such a hold refuses waits in the queue for a moment, and the holder releases the lock for it.
  */
 
+export interface CachingQueue {
+  /** The cached grant goes back to the store. */
+  endCaching(): void
+}
+
 /** Names whose grants one `createLocks` keeps at a time. */
 const maxCached = 1_000
 /** The least time for which a single attempt waits in the queue, in ms. */
@@ -39,21 +44,17 @@ export function patience(roundTrip: number, ttl: number): number {
   return Math.max(minPatience, Math.min(4 * roundTrip, ttl / 10))
 }
 
-interface Caching {
-  endCaching(): void
-}
-
 /** The local queues of one `createLocks` that keep a grant, the oldest first. */
 export class CachedNames {
-  readonly #queues = new Set<Caching>()
+  readonly #queues = new Set<CachingQueue>()
 
-  add(queue: Caching): void {
+  add(queue: CachingQueue): void {
     this.#queues.add(queue)
     const [oldest] = this.#queues
     if (this.#queues.size > maxCached) oldest?.endCaching()
   }
 
-  delete(queue: Caching): void {
+  delete(queue: CachingQueue): void {
     this.#queues.delete(queue)
   }
 }

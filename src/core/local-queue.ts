@@ -6,12 +6,13 @@
  * Local hand-overs are bounded while others wait in the store's queue: see `local-handoff.ts`.
  */
 
-import { cacheable, mayBeCached, patience } from './caching.js'
+import { cacheable, patience } from './caching.js'
 import type { ClaimBatch } from './claim-batch.js'
 import { ttlWithDelay } from './clock.js'
 import type { Claim, Grant, Holder, Wait, WaitStatus } from './driver.js'
 import type { Engine } from './engine.js'
 import { BackendError } from './errors.js'
+import { canReuse, GrantCache, isFit, mayKeep } from './grant-cache.js'
 import { isShortened, renewed, usable } from './grant-freshness.js'
 import { Hold } from './hold.js'
 import { canReceive, HandoffLimit, minTtlShare } from './local-handoff.js'
@@ -60,11 +61,7 @@ export class LocalQueue {
   /** Ends the wait for the next token of the resting hold. */
   #stopMinting: (() => void) | undefined
   readonly #handoffLimit: HandoffLimit
-  /** The hold held back whose grant stays here for the next request: see `caching.ts`. */
-  #cached: Hold | undefined
-  #cachedUntil = 0
-  /** When that timer fires, and how to stop it. */
-  #lingerTimer: { readonly at: number; readonly stop: () => void } | undefined
+  readonly #cache: GrantCache
   /** The query for the holder at the end of waits. */
   #inspection: Promise<FinalInspection> | undefined
   /** The last report to the head of the queue on who holds the lock, and the clock reading then. */
@@ -76,6 +73,7 @@ export class LocalQueue {
     this.engine = engine
     this.name = name
     this.#handoffLimit = new HandoffLimit(engine.clock)
+    this.#cache = new GrantCache(engine, this)
   }
 
   /** Nobody in this process holds or waits. */
@@ -106,7 +104,8 @@ export class LocalQueue {
 
   /** A single attempt (`once`) never waits behind others: if the queue is busy for it, it ends without any I/O. */
   enqueue(request: QueueEntry, once: boolean): void {
-    if (this.#cached !== undefined && this.#reuse(this.#cached, request, once)) return
+    const { hold } = this.#cache
+    if (hold !== undefined && this.#reuse(hold, request, once)) return
     const next = queue.enqueue(this.#state, request, once)
     if (next === 'queued') this.#pumpConcurrent()
     else if (next === 'refused') this.#refuse(request)
@@ -146,7 +145,7 @@ export class LocalQueue {
 
   /** A grant is kept here for the next request. */
   get isCaching(): boolean {
-    return this.#cached !== undefined
+    return this.#cache.hold !== undefined
   }
 
   /** A hold ended by loss. */
@@ -191,8 +190,9 @@ export class LocalQueue {
   handOff(hold: Hold): boolean {
     const { grant } = hold.watchdog
     if (this.#nextEntry(hold) === undefined) {
-      if (hold.linger > 0 && this.#mayCache(hold)) {
-        this.#cache(hold)
+      if (this.#mayCache(hold)) {
+        queue.holdBack(this.#state, hold)
+        this.#cache.keep(hold)
         hold.onHandedOff()
         return true
       }
@@ -239,57 +239,16 @@ export class LocalQueue {
   abandonHandoff(hold: Hold): void {
     if (this.#state.heldBack !== hold) return
     this.#stopMinting?.()
-    if (this.#cached !== hold) return
-    this.#uncache()
+    if (this.#cache.hold !== hold) return
+    this.#cache.take()
     queue.removeHold(this.#state, hold)
     this.#pump()
   }
 
-  /** Nobody waits here or, as far as reported, elsewhere, and the next holder would have what it needs. */
+  /** Nobody waits here or, as far as reported, elsewhere. */
   #mayCache(hold: Hold): boolean {
-    const { watchdog, revoked } = hold
     const { queue: waiting, asking } = this.#state
-    if (revoked || this.engine.closed || waiting.size > 0 || asking.size > 0) return false
-    if (!mayBeCached(watchdog.claim.attempt) || hold.mode.kind !== 'exclusive') return false
-    return watchdog.autoRenew && !watchdog.extending && canReuse(watchdog)
-  }
-
-  #cache(hold: Hold): void {
-    const { watchdog, linger } = hold
-    const { grant } = watchdog
-    grant.onContended ??= () => {
-      if (this.#cached?.watchdog.grant === grant) this.endCaching()
-    }
-    queue.holdBack(this.#state, hold)
-    // `maxHold` was that of the former holder.
-    watchdog.limit(Number.POSITIVE_INFINITY)
-    this.#cached = hold
-    this.#cachedUntil = this.engine.clock.now() + linger
-    this.#endCachingLater()
-    this.engine.cached.add(this)
-  }
-
-  /** One timer for many reuses. */
-  #endCachingLater(): void {
-    const at = this.#cachedUntil
-    // Of several lingers the shortest may come last.
-    if (this.#lingerTimer !== undefined && this.#lingerTimer.at <= at) return
-    this.#lingerTimer?.stop()
-    const stop = this.engine.schedule(at, () => {
-      this.#lingerTimer = undefined
-      if (this.#cached === undefined) return
-      if (this.engine.clock.now() >= this.#cachedUntil) this.endCaching()
-      else this.#endCachingLater()
-    })
-    this.#lingerTimer = { at, stop }
-  }
-
-  #uncache(): Hold | undefined {
-    const hold = this.#cached
-    if (hold === undefined) return undefined
-    this.#cached = undefined
-    this.engine.cached.delete(this)
-    return hold
+    return !this.engine.closed && waiting.size === 0 && asking.size === 0 && mayKeep(hold)
   }
 
   /** The cached grant goes back to the store. */
@@ -299,11 +258,9 @@ export class LocalQueue {
 
   /** Resolves once the store has replied, or has had the time for it. */
   async endCachingNow(): Promise<void> {
-    const hold = this.#uncache()
+    const hold = this.#cache.take()
     if (hold === undefined) return
-    // It would keep this queue alive: of many names, few are cached at a time.
-    this.#lingerTimer?.stop()
-    this.#lingerTimer = undefined
+    this.#cache.stopTimer()
     queue.removeHold(this.#state, hold)
     const { watchdog } = hold
     const answer = this.engine.releases.answered(watchdog, watchdog.release(), () => undefined)
@@ -314,8 +271,8 @@ export class LocalQueue {
   /** The next local request after a release. True: it has the grant, or will have it after a turn of the event loop. */
   #reuse(hold: Hold, request: QueueEntry, once: boolean): boolean {
     const { watchdog } = hold
-    const over = this.engine.clock.now() >= this.#cachedUntil
-    const fits = !over && !request.terms.fair && request.batch === undefined && canReceive(request, hold)
+    const fits =
+      !this.#cache.isOver && !request.terms.fair && request.batch === undefined && canReceive(request, hold)
     // A loop of single attempts gets its turn of the event loop from the store.
     const mustYield = fits && this.#handoffLimit.mustYield
     if (!fits || !canReuse(watchdog) || (mustYield && once)) {
@@ -323,7 +280,7 @@ export class LocalQueue {
       return false
     }
     if (mustYield) {
-      this.#uncache()
+      this.#cache.take()
       this.#state.queue.add(request)
       this.engine.clock.soon(() => this.#afterYield(hold))
       return true
@@ -335,7 +292,7 @@ export class LocalQueue {
       this.endCaching()
       return false
     }
-    this.#uncache()
+    this.#cache.take()
     this.#handOver(hold, request, token, false)
     return true
   }
@@ -425,7 +382,7 @@ export class LocalQueue {
     for (const { owner } of sent) owner?.deadline.end('closed')
     // Only now: a listener of those ends may have released a hold.
     const { heldBack } = this.#state
-    this.#uncache()
+    this.#cache.take()
     if (heldBack !== undefined) queue.removeHold(this.#state, heldBack)
     this.#stopMinting?.()
     if (heldBack !== undefined) void heldBack.watchdog.release()
@@ -626,16 +583,6 @@ export class LocalQueue {
     for (const { deadline } of this.#state.queue) if (deadline.isStillWaiting()) break
     return queue.findSuccessor(this.#state, hold)
   }
-}
-
-/** Held, and with enough time left for another holder. */
-function isFit(watchdog: Watchdog): boolean {
-  return watchdog.checkNow() === 'held' && watchdog.remaining >= minTtlShare * watchdog.maxLeaseTtl
-}
-
-/** The same, and no reason to give it back: whatever `isHeld` checks has just been checked. */
-function canReuse(watchdog: Watchdog): boolean {
-  return watchdog.grant.contended?.() === false && isFit(watchdog)
 }
 
 /** With a lock-delay the core asks the store for more time than it gives the caller: see `watchdog.ts`. */

@@ -1,0 +1,91 @@
+/** The grant that one local queue keeps after its release, for the next request of this process: see `caching.ts`. */
+import { type CachingQueue, mayBeCached } from './caching.js'
+import type { Engine } from './engine.js'
+import type { Hold } from './hold.js'
+import { minTtlShare } from './local-handoff.js'
+import type { Watchdog } from './watchdog.js'
+
+export class GrantCache {
+  readonly #engine: Engine
+  readonly #queue: CachingQueue
+  #hold: Hold | undefined
+  /** Clock reading at which `linger` has passed. */
+  #until = 0
+  /** When the timer fires, and how to stop it. */
+  #timer: { readonly at: number; readonly stop: () => void } | undefined
+
+  constructor(engine: Engine, queue: CachingQueue) {
+    this.#engine = engine
+    this.#queue = queue
+  }
+
+  /** The hold, held back, whose grant is kept. */
+  get hold(): Hold | undefined {
+    return this.#hold
+  }
+
+  /** Has `linger` passed? The timer may be late. */
+  get isOver(): boolean {
+    return this.#engine.clock.now() >= this.#until
+  }
+
+  keep(hold: Hold): void {
+    const { watchdog, linger } = hold
+    const { grant } = watchdog
+    grant.onContended ??= () => {
+      if (this.#hold?.watchdog.grant === grant) this.#queue.endCaching()
+    }
+    // `maxHold` was that of the former holder.
+    watchdog.limit(Number.POSITIVE_INFINITY)
+    this.#hold = hold
+    this.#until = this.#engine.clock.now() + linger
+    this.#endLater()
+    this.#engine.cached.add(this.#queue)
+  }
+
+  /** Takes the hold out. Its timer stays, so that many reuses need one. */
+  take(): Hold | undefined {
+    const hold = this.#hold
+    if (hold === undefined) return undefined
+    this.#hold = undefined
+    this.#engine.cached.delete(this.#queue)
+    return hold
+  }
+
+  /** The timer would keep the queue alive: of many names, few are cached at a time. */
+  stopTimer(): void {
+    this.#timer?.stop()
+    this.#timer = undefined
+  }
+
+  #endLater(): void {
+    const at = this.#until
+    // Of several lingers the shortest may come last.
+    if (this.#timer !== undefined && this.#timer.at <= at) return
+    this.#timer?.stop()
+    const stop = this.#engine.schedule(at, () => {
+      this.#timer = undefined
+      if (this.#hold === undefined) return
+      if (this.isOver) this.#queue.endCaching()
+      else this.#endLater()
+    })
+    this.#timer = { at, stop }
+  }
+}
+
+/** May the grant of this hold be kept: would the next holder have what it needs? */
+export function mayKeep({ watchdog, revoked, linger, mode }: Hold): boolean {
+  if (linger === 0 || revoked || mode.kind !== 'exclusive') return false
+  if (!mayBeCached(watchdog.claim.attempt)) return false
+  return watchdog.autoRenew && !watchdog.extending && canReuse(watchdog)
+}
+
+/** Held, with enough time left, and no reason to give it back: whatever `isHeld` checks has just been checked. */
+export function canReuse(watchdog: Watchdog): boolean {
+  return watchdog.grant.contended?.() === false && isFit(watchdog)
+}
+
+/** Held, and with enough time left for another holder. */
+export function isFit(watchdog: Watchdog): boolean {
+  return watchdog.checkNow() === 'held' && watchdog.remaining >= minTtlShare * watchdog.maxLeaseTtl
+}
