@@ -13,6 +13,7 @@ import type { Connection } from './connect.js'
 import { badInput, CliError, exits } from './exit.js'
 import { acceptsAnyCertificate, type Keys, parseTls, readKeys, type Tls, tlsSettings } from './tls.js'
 import { decoded, parseAddresses, parseLogin, parseParts, parseSettings } from './url.js'
+import { flag, matching, oneOf, parseOptions, type UrlSettings } from './url-settings.js'
 
 type Settings = Pick<MysqlOptions, 'strategy' | 'wakeWithGetLock' | 'prefix' | 'create'>
 
@@ -26,20 +27,12 @@ export interface MysqlAddress {
   readonly options: Settings
 }
 
-const yes = (text: string) => (text === 'true' ? true : text === 'false' ? false : undefined)
-
-/** Settings a URL may contain. `undefined`: wrong format. */
-const settings: Readonly<Record<string, (text: string) => Settings | undefined>> = {
-  strategy: (text) => (text === 'row' || text === 'session' ? { strategy: text } : undefined),
-  wakeWithGetLock: (text) => {
-    const wakeWithGetLock = yes(text)
-    return wakeWithGetLock === undefined ? undefined : { wakeWithGetLock }
-  },
-  prefix: (prefix) => (/^\w{1,40}$/.test(prefix) ? { prefix } : undefined),
-  create: (text) => {
-    const create = yes(text)
-    return create === undefined ? undefined : { create }
-  },
+/** Driver options a URL may contain. */
+const settings: UrlSettings<Settings> = {
+  strategy: oneOf('row', 'session'),
+  wakeWithGetLock: flag,
+  prefix: matching(/^\w{1,40}$/, 'at most 40 letters, digits and _'),
+  create: flag,
 }
 
 /**
@@ -77,20 +70,8 @@ export function parseMysqlAddress(rest: string, shown: string): MysqlAddress {
     password: password ?? (process.env['MYSQL_PWD'] || undefined),
     database: decoded(parts.path, shown),
     tls,
-    options: parseOptions(query, shown),
+    options: parseOptions(settings, query, shown),
   }
-}
-
-function parseOptions(query: ReadonlyMap<string, string>, shown: string): Settings {
-  let found: Settings = {}
-  for (const [key, read] of Object.entries(settings)) {
-    const text = query.get(key)
-    if (text === undefined) continue
-    const setting = read(text)
-    if (setting === undefined) throw badInput(`'${shown}' has ${key}=${text}, which makes no sense there`)
-    found = { ...found, ...setting }
-  }
-  return found
 }
 
 export async function connectMysql(address: MysqlAddress): Promise<Connection> {

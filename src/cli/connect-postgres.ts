@@ -13,6 +13,7 @@ import type { Connection } from './connect.js'
 import { badInput, CliError, exits } from './exit.js'
 import { parseTls, readKeys, type Tls, tlsSettings } from './tls.js'
 import { decoded, parseAddresses, parseLogin, parseParts, parseSettings } from './url.js'
+import { flag, matching, oneOf, parseOptions, type UrlSettings } from './url-settings.js'
 
 type Settings = Pick<PostgresOptions, 'strategy' | 'schema' | 'create' | 'listen'>
 
@@ -26,12 +27,12 @@ export interface PostgresAddress {
   readonly options: Settings
 }
 
-/** Settings a URL may contain. `undefined`: wrong format. */
-const settings: Readonly<Record<string, (text: string) => Settings | undefined>> = {
-  strategy: (text) => (text === 'row' || text === 'session' ? { strategy: text } : undefined),
-  schema: (schema) => (/^[A-Za-z_][A-Za-z0-9_-]{0,62}$/.test(schema) ? { schema } : undefined),
-  create: (text) => (text === 'true' || text === 'false' ? { create: text === 'true' } : undefined),
-  listen: (text) => (text === 'false' ? { listen: false } : undefined),
+/** Driver options a URL may contain. */
+const settings: UrlSettings<Settings> = {
+  strategy: oneOf('row', 'session'),
+  schema: matching(/^[A-Za-z_][A-Za-z0-9_-]{0,62}$/, 'a name of at most 63 letters, digits, _ and -'),
+  create: flag,
+  listen: { accepts: 'false', parse: (text) => (text === 'false' ? false : undefined) },
 }
 
 /** If the host is an address, older versions of pg compare the name in the certificate with `localhost`. */
@@ -61,20 +62,8 @@ export function parsePostgresAddress(rest: string, shown: string): PostgresAddre
     password: password ?? (process.env['PGPASSWORD'] || undefined),
     database: decoded(parts.path, shown),
     tls: parseTls(query, shown, undefined),
-    options: parseOptions(query, shown),
+    options: parseOptions(settings, query, shown),
   }
-}
-
-function parseOptions(query: ReadonlyMap<string, string>, shown: string): Settings {
-  let found: Settings = {}
-  for (const [key, read] of Object.entries(settings)) {
-    const text = query.get(key)
-    if (text === undefined) continue
-    const setting = read(text)
-    if (setting === undefined) throw badInput(`'${shown}' has ${key}=${text}, which makes no sense there`)
-    found = { ...found, ...setting }
-  }
-  return found
 }
 
 export async function connectPostgres(address: PostgresAddress): Promise<Connection> {

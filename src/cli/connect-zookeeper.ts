@@ -11,16 +11,17 @@ import type { Connection } from './connect.js'
 import { badInput } from './exit.js'
 import { type Keys, parseTls, readKeys, tlsSettings } from './tls.js'
 import { decoded, parseAddresses, parseParts, parseSettings } from './url.js'
+import { oneOf, parseOptions, type UrlSettings, whole } from './url-settings.js'
 
 type Settings = Pick<ZookeeperOptions, 'strategy' | 'names' | 'sessionTimeout' | 'tickTime' | 'acl'>
 
-/** Driver options a URL may contain. `undefined`: wrong format. */
-const settings: Readonly<Record<string, (text: string) => Settings | undefined>> = {
-  strategy: (strategy) => (strategy === 'line' || strategy === 'simple' ? { strategy } : undefined),
-  names: (names) => (names === 'curator' || names === 'kazoo' ? { names } : undefined),
-  sessionTimeout: (text) => (/^\d{3,6}$/.test(text) ? { sessionTimeout: Number(text) } : undefined),
-  tickTime: (text) => (/^\d{2,5}$/.test(text) ? { tickTime: Number(text) } : undefined),
-  acl: (acl) => (acl === 'open' || acl === 'creator' ? { acl } : undefined),
+/** Driver options a URL may contain. */
+const settings: UrlSettings<Settings> = {
+  strategy: oneOf('line', 'simple'),
+  names: oneOf('curator', 'kazoo'),
+  sessionTimeout: whole(100, 999_999),
+  tickTime: whole(10, 99_999),
+  acl: oneOf('open', 'creator'),
 }
 
 export type ZookeeperAddress = Omit<ZookeeperOptions, 'tls'> & { readonly tls?: Keys }
@@ -37,21 +38,9 @@ export function parseZookeeperAddress(rest: string, shown: string): ZookeeperAdd
     ...(parts.login !== undefined && {
       auth: { scheme: 'digest', credential: decoded(parts.login, shown) } as const,
     }),
-    ...parseOptions(query, shown),
+    ...parseOptions(settings, query, shown),
     ...(tls !== undefined && { tls: readKeys(tls) }),
   }
-}
-
-function parseOptions(query: ReadonlyMap<string, string>, shown: string): Settings {
-  let all: Settings = {}
-  for (const [key, read] of Object.entries(settings)) {
-    const text = query.get(key)
-    if (text === undefined) continue
-    const value = read(text)
-    if (value === undefined) throw badInput(`'${shown}': ${key} cannot be '${text}'`)
-    all = { ...all, ...value }
-  }
-  return all
 }
 
 export async function connectZookeeper(options: ZookeeperAddress, shown: string): Promise<Connection> {

@@ -24,6 +24,7 @@ import {
   parseParts,
   parseSettings,
 } from './url.js'
+import { matching, oneOf, parseOptions, type UrlSettings, whole } from './url-settings.js'
 
 export interface RedisAddress {
   readonly is: 'single' | 'sentinel' | 'cluster' | 'redlock'
@@ -38,13 +39,12 @@ export interface RedisAddress {
 
 export type Settings = RedisAddress['options']
 
-/** Driver options a URL may contain. `undefined`: wrong format. */
-const settings: Readonly<Record<string, (text: string) => Settings | undefined>> = {
-  prefix: (prefix) => (/^[^{}\s]+$/.test(prefix) ? { prefix } : undefined),
-  replicas: (text) => (/^\d{1,2}$/.test(text) ? { replicas: Number(text) } : undefined),
-  quarantine: (text) =>
-    text === 'detected' || text === 'strict' || text === 'off' ? { quarantine: text } : undefined,
-  maxTtl: (text) => (/^[1-9]\d{0,9}$/.test(text) ? { maxTtl: Number(text) } : undefined),
+/** Driver options a URL may contain. */
+const settings: UrlSettings<Settings> = {
+  prefix: matching(/^[^{}\s]+$/, 'a text without blanks, { and }'),
+  replicas: whole(0, 99),
+  quarantine: oneOf('detected', 'strict', 'off'),
+  maxTtl: whole(1, 9_999_999_999),
 }
 
 const kinds: Readonly<Record<string, RedisAddress['is']>> = {
@@ -66,7 +66,7 @@ export function parseRedisAddress(scheme: string, rest: string, shown: string): 
     login: redisLogin(parseLogin(parts, shown)),
     database: is === 'single' || is === 'redlock' ? parseDatabase(parts.path, shown) : 0,
     master: is === 'sentinel' ? decoded(parts.path, shown) : '',
-    options: parseOptions(query, shown),
+    options: parseOptions(settings, query, shown),
   } as const
   checkHosts(address, shown)
   return address
@@ -101,18 +101,6 @@ function parseDatabase(path: string, shown: string): number {
   if (path === '') return 0
   if (!/^\d+$/.test(path)) throw badInput(`'${shown}' has the database '${path}'; it must be a number`)
   return Number(path)
-}
-
-function parseOptions(query: ReadonlyMap<string, string>, shown: string): Settings {
-  let found: Settings = {}
-  for (const [key, read] of Object.entries(settings)) {
-    const text = query.get(key)
-    if (text === undefined) continue
-    const setting = read(text)
-    if (setting === undefined) throw badInput(`'${shown}' has ${key}=${text}, which makes no sense there`)
-    found = { ...found, ...setting }
-  }
-  return found
 }
 
 export interface Opened {

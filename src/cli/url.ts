@@ -140,15 +140,19 @@ export function parseLogin({ login = '' }: Parts, shown: string): Login {
   }
 }
 
-/** @throws CliError for an unknown setting. */
+/** @throws CliError for an unknown setting, and for one that is given twice */
 export function parseSettings(
   { search }: Parts,
   known: readonly string[],
   shown: string,
 ): Map<string, string> {
-  const query = new Map(new URLSearchParams(search))
-  for (const [key, value] of query) {
-    if (known.includes(key)) continue
+  const query = new Map<string, string>()
+  for (const [key, value] of new URLSearchParams(search)) {
+    if (known.includes(key)) {
+      if (query.has(key)) throw badInput(`'${shown}' has ${key} twice; give it once`)
+      query.set(key, value)
+      continue
+    }
     const secret = /pass|pwd|token|secret|auth/i.test(key)
       ? '; a password goes before the host: user:password@'
       : ''

@@ -33,7 +33,7 @@ const bad: readonly [url: string, complaint: RegExp][] = [
     'mysql://h/d?ttl=5',
     /unknown setting 'ttl'; known are strategy, wakeWithGetLock, prefix, create, tls, ca, cert, key/,
   ],
-  ['mysql://h/d?strategy=transaction', /has strategy=transaction, which makes no sense/],
+  ['mysql://h/d?strategy=transaction', /has strategy=transaction; it is row or session$/],
   ['mysql://h/d?prefix=a-b', /has prefix=a-b/],
 ]
 for (const [url, complaint] of bad) {

@@ -32,8 +32,10 @@ const bad: readonly [url: string, complaint: RegExp][] = [
     'postgres://h/d?ttl=5',
     /unknown setting 'ttl'; known are strategy, schema, create, listen, tls, ca, cert, key/,
   ],
-  ['postgres://h/d?strategy=transaction', /has strategy=transaction, which makes no sense/],
+  ['postgres://h/d?strategy=transaction', /has strategy=transaction; it is row or session$/],
   ['postgres://h/d?schema=a;b', /has schema=a;b/],
+  ['postgres://h/d?schema=a&schema=b', /has schema twice; give it once$/],
+  ['postgres://h/d?listen=true', /has listen=true; it is false$/],
 ]
 for (const [url, complaint] of bad) {
   test(`--on ${url} is refused before any I/O`, () => {

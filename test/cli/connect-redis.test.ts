@@ -56,7 +56,7 @@ const bad: readonly [url: string, complaint: RegExp][] = [
   ['redlock://a,b,a', /needs at least 3 servers, each once/],
   ['redlock://a,b,c?replicas=1', /unknown setting 'replicas'; known are prefix/],
   ['redis://h?ttl=5', /unknown setting 'ttl'; known are prefix, replicas, quarantine, maxTtl/],
-  ['redis://h?replicas=-1', /has replicas=-1, which makes no sense/],
+  ['redis://h?replicas=-1', /has replicas=-1; it is a whole number from 0 to 99$/],
 ]
 for (const [url, complaint] of bad) {
   test(`${url} is refused`, () => {
