@@ -18,13 +18,16 @@ import { print, report, seconds, times } from './test-report.js'
 /** How long a file may print nothing, in ms of the machine's progress: it hangs. */
 const silence: Readonly<Record<Way, number>> = { waits: 600_000, computes: 2_400_000, alone: 600_000 }
 const atOnce: Readonly<Record<Way, number>> = {
-  waits: Math.min(4 * processors, 16),
+  waits: Math.min(6 * processors, 16),
   computes: Math.min(processors, 8),
   alone: 1,
 }
 /** So many ready tasks for each processor are enough; but some files run in any case, because they mostly wait. */
 const fullLoad = 3
 const atLeast = 2 * processors
+/** More than this many only while a processor stands idle: then most of those that run are waiting. */
+const usual = 4 * processors
+const lightLoad = 1
 
 interface Options extends Choice {
   readonly sum: boolean
@@ -69,7 +72,8 @@ async function runAll(way: Way): Promise<void> {
 
 function mayStart(way: Way, count: number): boolean {
   if (count >= atOnce[way]) return false
-  return way !== 'waits' || count < atLeast || machine.load < fullLoad
+  if (way !== 'waits' || count < atLeast) return true
+  return machine.load < (count < usual ? fullLoad : lightLoad)
 }
 
 function nextSample(): Promise<void> {

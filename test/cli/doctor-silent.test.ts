@@ -1,13 +1,12 @@
 // `doctor` of a store that accepts connections and never answers: within seconds it says that nothing is known.
 // Second tier because it starts every store.
-// Runs alone because it measures time.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { leakCheck } from '../support/leaks.js'
 import { bench } from './support/cli.js'
 import { type StoreName, stores } from './support/stores.js'
 
-/** The whole has a time limit of 15 s, and then the cause is looked for. In ms; the rest is for a slow machine. */
+/** The whole has a time limit of 15 s, and then the cause is looked for. In ms; the rest is for a busy machine. */
 const seconds = 30_000
 
 describe('frozen', { concurrency: 3 }, () => {
