@@ -15,7 +15,7 @@ const lock = recipe.open(...clients)
 const [client] = clients as [(typeof clients)[0] & object]
 
 const held = await lock.acquire('order:7', ttl, patience)
-if (held === undefined) throw new Error('the lock was not to be had')
+if (held === undefined) throw new Error('the lock could not be acquired')
 
 if (role === 'crash') {
   await client.set('work:begun', 'yes') // never answered

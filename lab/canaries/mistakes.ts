@@ -47,7 +47,7 @@ export const canaries: Readonly<Record<string, Canary>> = {
     parts: { release: ({ redis, key }) => redis.del(key) },
   },
   "believes the clients' clocks": {
-    mistake: 'the key holds a wall-clock time, and whoever finds it in the past takes over',
+    mistake: 'the key holds a wall-clock time, and any process that finds it in the past takes over',
     caughtBy: ['exclusion'],
     under: ['wall clock'],
     parts: {
@@ -121,7 +121,7 @@ export const canaries: Readonly<Record<string, Canary>> = {
     },
   },
   'permits by client clocks': {
-    mistake: 'a semaphore is a list of wall-clock times, and old ones are swept out by whoever comes',
+    mistake: 'a semaphore is a list of wall-clock times, and every newcomer removes old ones',
     caughtBy: ['permits'],
     under: ['wall clock'],
     parts: {
@@ -165,7 +165,7 @@ export const canaries: Readonly<Record<string, Canary>> = {
     },
   },
   'promises an order': {
-    mistake: 'says it is first come, first served, and lets whoever asks at the right moment in',
+    mistake: 'says it is first come, first served, and grants any process that asks at the right moment',
     caughtBy: ['fifo'],
     under: [],
     parts: {

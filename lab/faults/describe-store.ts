@@ -1,4 +1,4 @@
-/** What a store looks like while workers wait in vain: its locks, and what its servers say. Goes to `store.txt` beside the history. */
+/** What a store looks like while workers wait and get nothing: its locks, and what its servers say. Goes to `store.txt` beside the history. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createLocks } from 'holdfast'

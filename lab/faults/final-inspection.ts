@@ -36,7 +36,7 @@ export async function inspectFinally(store: Store, journal: Recorder, ttl: numbe
     for (const { name } of subjects) {
       journal.write({ op: 'standing', phase: 'info', name, ...describeStatus(await locks.inspect(name)) })
     }
-    return untaken.map((why) => `a lock could not be had in the end: ${why}`)
+    return untaken.map((why) => `a lock could not be acquired in the end: ${why}`)
   } catch (error) {
     return [`the store could not be looked at in the end: ${error}`]
   } finally {

@@ -22,7 +22,7 @@ const recorder = recorderTo(`child ${process.pid}`, (t, { until, ...entry }) => 
 const lock = way.open(clients, recorder)
 
 const held = await lock.take('order:7', ttl, sceneTimeout)
-if (held === undefined) throw new Error('the lock was not to be had')
+if (held === undefined) throw new Error('the lock could not be acquired')
 if (role === 'pause') {
   if (!held.isHeld) throw new Error('the lease was over before the work began')
   // The check has been made, the write has not. Here a process may stop for a garbage collection, a busy machine, a closed lid.

@@ -101,7 +101,7 @@ export const missedWakeUp: Scene = onShared({
   name: 'missed-wake-up',
   store,
   title: 'The wake-up is missed',
-  story: 'B finds the lock taken. Before it asks to be told of changes, A releases.',
+  story: 'B finds the lock taken. Before it starts to watch for changes, A releases.',
   holdfastDoes:
     'The question begins with the index of what was read when the lock was found taken, so a change since then answers it at once. By hand it begins with the index of a later look.',
   page: 'drivers/consul.md#how-it-works',

@@ -37,7 +37,7 @@ export const failOver: RedisScene = {
   name: 'fail-over',
   title: 'A fail-over before replication',
   story:
-    'A takes the lock; the server dies before its replica has heard of that, and the replica takes its place.',
+    'A takes the lock; the server dies before its replica has received that, and the replica takes its place.',
   holdfastDoes:
     'The new master finds in its data that another server wrote them, and grants nothing until all that could be missing has run out. With `replicas: 1` the grant would not have counted.',
   page: 'hazards.md#one-server',

@@ -13,7 +13,7 @@ import { recipes, Servers } from './servers.js'
 /** Scenes mostly wait; playing a few at a time takes the waiting together. */
 const atOnce = 3
 
-/** As `holdfast` ends for input that makes no sense, and for what is not to be had. */
+/** As `holdfast` ends for input that makes no sense, and for what is not available. */
 const [unusable, unavailable] = [64, 69]
 
 const { values, positionals } = parseArgs({

@@ -15,7 +15,7 @@ export type Release = () => Promise<unknown>
 
 let attempts = 0
 
-/** @param take resolves with nothing when it was not to be had */
+/** @param take resolves with undefined when it could not be acquired */
 export async function recordedLock(
   recorder: Recorder,
   { name, wait, mode = 'exclusive' }: LockRequest,

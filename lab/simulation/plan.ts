@@ -1,4 +1,4 @@
-/** What happens in a run, as plain data: whoever has a plan can see the run again, and try it with less in it. */
+/** What happens in a run, as plain data: a plan replays a run, and can be tried with less in it. */
 import type { StoreFault, StoreKind } from './stores/store.js'
 import { createRandom } from './world.js'
 
@@ -99,7 +99,7 @@ export function createPlan(kind: StoreKind, seed: number, number: number): Plan 
 }
 
 /**
- * In some plans the lock stays with its process for a while, and whoever comes comes back. Drawn apart from the rest: a plan is otherwise the one
+ * In some plans the lock stays with its process for a while, and a process that has released it takes it again. Drawn apart from the rest: a plan is otherwise the one
  * that it is for a store that keeps nothing.
  */
 function lingering(plan: Plan, chance: () => number): Plan {
@@ -139,7 +139,7 @@ const locks = ['mutex', 'mutex', 'readWrite', 'semaphore'] as const
 const faultsOfProcesses = ['stall', 'sleep', 'kill'] as const
 const lengths = [20, 150, 700, 2_500]
 
-/** What whoever comes does, as far as it is one of a few ways. */
+/** What a process does, as far as it is one of a few ways. */
 function behaviour(alike: <T>(of: readonly T[]) => () => T): () => Omit<Visit, 'process' | 'at'> {
   const name = alike([0, 0, 0, 0, 0, 0, 1, 2])
   const shared = alike([false, true])

@@ -1,6 +1,6 @@
 /**
  * `--ca`, `--cert`, `--key` and `--insecure`: TLS settings as options. Files become settings of the URL (`?ca=FILE`), so the child processes
- * of a command, which get its URL, use them, too. `--insecure` never becomes part of a URL: whoever gets one from a file or a variable must
+ * of a command, which get its URL, use them, too. `--insecure` never becomes part of a URL: a user who gets one from a file or a variable must
  * not get unchecked certificates with it.
  */
 import { resolve } from 'node:path'

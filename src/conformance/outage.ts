@@ -138,7 +138,7 @@ export function outage(it: It, fixture: Fixture): void {
     await context.heal()
   })
 
-  it('of all is over once the store is back: locks can be had again, with greater tokens', async (context) => {
+  it('of all is over once the store is back: locks are granted again, with greater tokens', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const name = context.name()
     let before = 0

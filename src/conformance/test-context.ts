@@ -79,7 +79,7 @@ export class TestContext {
     const began = performance.now()
     while (!(await condition())) {
       const waited = performance.now() - began
-      if (waited > within * busyFactor()) throw new Error(`waited ${within} ms in vain: ${what}`)
+      if (waited > within * busyFactor()) throw new Error(`timed out after ${within} ms waiting for ${what}`)
       await pause(Math.min(5 + waited / 10, 50))
     }
   }
@@ -112,7 +112,7 @@ export class TestContext {
       const check = () => {
         const left = began + within * busyFactor() - performance.now()
         if (left > 0) timer = setTimeout(check, left)
-        else reject(new Error(`waited ${within} ms in vain: ${what}`))
+        else reject(new Error(`timed out after ${within} ms waiting for ${what}`))
       }
       check()
     })

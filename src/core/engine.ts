@@ -104,7 +104,7 @@ export class Engine {
   /** This line has no holders or waiters any more. */
   idle(queue: LocalQueue): void {
     if (this.queues.size <= maxIdleQueues) return
-    // Not at once: whoever ended the last hold here may be about to add a hold or a waiter.
+    // Not at once: the caller that ended the last hold here may be about to add a hold or a waiter.
     queueMicrotask(() => {
       if (queue.isEmpty && this.queues.get(queue.name) === queue) this.queues.delete(queue.name)
     })

@@ -158,7 +158,7 @@ export class Hold implements WatchdogHooks {
   }
 
   #leaveLost(): Promise<ReleaseOutcome> {
-    // It may have run out since `leave` settled it: whoever waits here has to be served.
+    // It may have run out since `leave` settled it, and local waiters have to be served.
     if (!this.#over) this.watchdog.checkNow()
     // The holder reports that it has stopped, so nobody needs to wait for the ttl; its result does not depend on the
     // store's.

@@ -16,7 +16,7 @@
  * readers and takers of permits while one of their kind holds in this process and none of them is blocked.
  *
  * A transition leaves the state complete before anybody is notified, so listeners may call in at any action. One action
- * is decided at a time, because whoever is notified of it may change what comes next.
+ * is decided at a time, because the caller notified of it may change what comes next.
  */
 import type { Claim } from './driver.js'
 import { canReceive, canTakeOver, type Handable } from './local-handoff.js'

@@ -89,7 +89,7 @@ export async function guardedSet(
 export function fenceKey(key: string): string {
   if (/^fence:.*\{[^}]+\}|^\{[^}]*\}:fence$/s.test(key))
     throw new RangeError(
-      `${describe(key)} is named as the fence of another key; whoever writes it could let stale tokens in`,
+      `${describe(key)} is named as the fence of another key; anyone who writes it could let stale tokens in`,
     )
   if (/^[^{]*\{[^}]+\}/.test(key)) return `fence:${key}`
   if (!key.includes('}') && key !== '') return `{${key}}:fence`

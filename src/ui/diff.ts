@@ -163,7 +163,7 @@ function over(
     if (!here.has(waiter.attempt)) gaveUp.push({ name, at, waited: Math.max(0, at - waiter.since) })
 }
 
-/** One holder all the time: nobody else can have been granted the lock, so whoever left the queue gave up. */
+/** One holder all the time: nobody else can have been granted the lock, so any waiter that left the queue gave up. */
 function sameExclusive(old: Entry, entry: Entry): boolean {
   const [hold] = old.holders
   return hold?.mode === 'exclusive' && entry.holders.some((one) => idOf(one) === idOf(hold))

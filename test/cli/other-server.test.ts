@@ -61,7 +61,7 @@ const never = () => new Promise<never>(() => undefined)
 
 describe('the scheme of another store', () => {
   for (const { name, fits, start } of kinds)
-    it(`${name} is named to whoever took it for another`, async () => {
+    it(`${name} is named in the error when another store was expected`, async () => {
       const server = await start()
       const at = `127.0.0.1:${server.port}`
       try {

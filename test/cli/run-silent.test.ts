@@ -73,7 +73,7 @@ test('HUP after the wait has ended, while the store is asked for the holder', as
   // They have waited for a second by now, and ask for the holder for two seconds after their three.
   server.pause()
   const paused = performance.now()
-  // A run that was told of the holder just before the end of its wait does not ask again.
+  // A run that learned the holder just before the end of its wait does not ask again.
   const own = ({ begun }: Started) => (paused - begun < 2_500 ? 4_500 : 3_000)
   const told = /^holdfast: waiting .* for "x".*\n(holdfast: waiting .*the store cannot be asked.*\n)?$/
   await Promise.all(runs.map(({ ms, one }) => interrupted(one, ms, own(one), told)))

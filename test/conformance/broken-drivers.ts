@@ -100,7 +100,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
     breaks: cellsChanged((cells) => ({
       changed: (key, _, signal) => cells.changed(`${key} nothing`, 0, signal),
     })),
-    seenBy: [['cells', 'wake the watchers of a change', /in vain|timeout/]],
+    seenBy: [['cells', 'wake the watchers of a change', /timed out|timeout/]],
   },
   {
     mistake: 'tokens that repeat',
@@ -161,8 +161,12 @@ export const brokenDrivers: readonly BrokenDriver[] = [
       return Object.defineProperty(deaf, 'validUntil', { get: () => validUntil, enumerable: true })
     }),
     seenBy: [
-      ['losing a lease', 'is noticed within a renewal', /in vain: the loss/],
-      ['tools for operators', 'force a release and notify the holder', /in vain: the old holder to be told/],
+      ['losing a lease', 'is noticed within a renewal', /waiting for the loss/],
+      [
+        'tools for operators',
+        'force a release and notify the holder',
+        /waiting for the old holder to be told/,
+      ],
     ],
   },
   {
@@ -187,11 +191,11 @@ export const brokenDrivers: readonly BrokenDriver[] = [
         'by an abort just before',
         /was not free within|gave no answer|nothing of .* to be left/,
       ],
-      ['waiting', 'rejects with the reason of an abort', /in vain: the queue entry to be gone/],
+      ['waiting', 'rejects with the reason of an abort', /waiting for the queue entry to be gone/],
       [
         'lock caching',
         'refuses a single attempt when the lock is held',
-        /in vain: its queue entry to be gone/,
+        /waiting for its queue entry to be gone/,
       ],
     ],
   },
@@ -239,7 +243,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
   {
     mistake: 'a grant that never hears that others wait',
     breaks: regranted(() => ({ contended: () => false })),
-    seenBy: [['fairness', 'without it is bounded', /in vain: the holder to hear of it/]],
+    seenBy: [['fairness', 'without it is bounded', /waiting for the holder to hear of it/]],
   },
   {
     // What has run out, or is in doubt, is not reused all the same, and a reserve of tokens has an end: the core sees to that.
@@ -253,8 +257,8 @@ export const brokenDrivers: readonly BrokenDriver[] = [
       },
     })),
     seenBy: [
-      ['lock caching', 'ends when another client waits', /in vain: the waiter to be served/],
-      ['lock caching', 'ends for a waiter with `fair: true`', /in vain: the holder to hear of it/],
+      ['lock caching', 'ends when another client waits', /waiting for the waiter to be served/],
+      ['lock caching', 'ends for a waiter with `fair: true`', /waiting for the holder to hear of it/],
     ],
   },
   {
@@ -262,7 +266,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
     breaks: changed((driver) => ({
       forceRelease: async (name) => (await driver.inspect(name)).holders.length,
     })),
-    seenBy: [['lock caching', 'ends with a forced release', /in vain: another grant/]],
+    seenBy: [['lock caching', 'ends with a forced release', /waiting for another grant/]],
   },
   {
     mistake: 'a refusal that does not say who holds',
@@ -274,7 +278,9 @@ export const brokenDrivers: readonly BrokenDriver[] = [
           wait.remaining() > 0 ? wait : { signal: wait.signal, ended: wait.ended, remaining: () => 0 },
         ),
     })),
-    seenBy: [['lock caching', 'does not refuse a single attempt', /in vain: tryAcquire\(\) to be granted/]],
+    seenBy: [
+      ['lock caching', 'does not refuse a single attempt', /waiting for tryAcquire\(\) to be granted/],
+    ],
   },
   {
     mistake: 'a release that stays in the process',
@@ -286,8 +292,8 @@ export const brokenDrivers: readonly BrokenDriver[] = [
       },
     })),
     seenBy: [
-      ['lock caching', 'ends with close()', /in vain: .* to be free/],
-      ['lock caching', 'ends when `linger` is over', /in vain: it to be given back/],
+      ['lock caching', 'ends with close()', /waiting for .* to be free/],
+      ['lock caching', 'ends when `linger` is over', /waiting for it to be given back/],
     ],
   },
   {

@@ -124,7 +124,7 @@ test('a client that takes part in a barrier or a latch is not refused', async ()
     assert.throws(make, /unknown option "maxPending"; known are wait, ttl, /)
 })
 
-test('whoever has begun to write, or to read with the pen, is not refused half-way', async () => {
+test('a caller that has begun to write, or to read with the pen, is not refused half-way', async () => {
   const store = memory()
   await using locks = createLocks(store, { maxPending: 1 })
   await using others = createLocks(store)

@@ -1,5 +1,5 @@
 // Every order of calls, cancellations, replies, releases and losses of a few callers, over the transitions of the local
-// queue. The store and the event loop are whoever chooses the next event; each state is looked at once.
+// queue. The search chooses each event of the store and of the event loop; each state is visited once.
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
@@ -320,7 +320,7 @@ const mistakes: Readonly<Record<string, [complaint: RegExp, Partial<Rules>]>> = 
     /ended as held and held/,
     { handedOver: (state, hold) => queue.removeHold(state, hold) },
   ],
-  'whoever waits first inherits, whatever it asked for': [
+  'the first waiter inherits, whatever it asked for': [
     /was granted exclusive/,
     { findSuccessor: ((state) => [...state.queue][0]) as Rules['findSuccessor'] },
   ],

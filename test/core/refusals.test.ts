@@ -172,7 +172,7 @@ test('the stack of a time-out shows who asked', async () => {
   await Promise.all([locks.close(), others.close()])
 })
 
-test('what a holder says of itself cannot take over the terminal or the log of whoever reads the error', async () => {
+test('what a holder says of itself cannot take over the terminal or the log in which the error is read', async () => {
   const evil = '\x1b]0;owned\x07\x9b2J\r\n\u202e\u2028'
   const s = script()
   const acquiring = s.locks

@@ -9,7 +9,7 @@ import { startConsul } from '../support/servers/consul.js'
 import { until } from '../support/until.js'
 
 for (const [what, make] of Object.entries(garbled)) {
-  test(`an answer of which ${what} is left is no grant, and the lock is had once answers are whole`, async (t) => {
+  test(`an answer of which ${what} is left is no grant, and the lock is granted once answers are whole`, async (t) => {
     await using server = await startConsul()
     const between = await startGarbling(server.url)
     t.after(() => between.stop())

@@ -14,7 +14,7 @@ const more = {
 }
 
 for (const [what, make] of Object.entries({ ...garbled, ...more })) {
-  test(`an answer of which ${what} is left is no grant, and the lock is had once answers are whole`, async (t) => {
+  test(`an answer of which ${what} is left is no grant, and the lock is granted once answers are whole`, async (t) => {
     await using server = await startEtcd()
     const between = await startGarbling(server.url)
     t.after(() => between.stop())

@@ -7,7 +7,7 @@ import { brokerOf, endAll, freshDirectory, start } from '../drivers/local/proces
 import { leakCheck } from '../support/leaks.js'
 import { until } from '../support/until.js'
 
-/** Much longer than a wait: whoever is served before has not waited for the end of the lease. */
+/** Much longer than a wait: a waiter that is served earlier has not waited for the end of the lease. */
 const ttl = 300_000
 
 for (const socket of ['abstract', 'file'] as const) {

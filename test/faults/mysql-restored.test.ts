@@ -86,7 +86,7 @@ for (const flavour of flavours) {
         for (const lease of [...kept, ...short]) assert.equal(await lease.release(), 'released')
       })
 
-      test(`${library}: a hold that somebody else has in the older copy is lost, and the token of whoever comes next is greater`, async (t) => {
+      test(`${library}: a hold that somebody else has in the older copy is lost, and the next token is greater`, async (t) => {
         const [a, b] = two(t)
         const lost = lossesOf(b)
         const name = `${library} passed on`

@@ -300,7 +300,7 @@ describe('a row', { concurrency: false }, () => {
     assert.equal(order.length, 50)
   })
 
-  it('is refused, not hung for, when the pool is used up, and can be had when it is not', async (t) => {
+  it('is refused at once when the pool is used up, and granted when it is not', async (t) => {
     const pool = createPool({ uri: server.url, connectionLimit: 1 })
     const locks = createLocks(mysql({ pool, commandTimeout: 200 }))
     t.after(async () => {
@@ -353,7 +353,7 @@ describe('a row', { concurrency: false }, () => {
     await until(() => signal.aborted)
     assert.ok(signal.reason instanceof LeaseLostError)
     await second.release()
-    // Everybody has heard of the new time, and goes on.
+    // Everybody knows the new time, and goes on.
     await a.mutex('ahead').run(() => undefined)
   })
 

@@ -76,7 +76,7 @@ for (const [library, options] of ways) {
       for (const lease of [...kept, ...short]) assert.equal(await lease.release(), 'released')
     })
 
-    test('a hold that somebody else has in the older backup is lost, and the token of whoever comes next is greater', async (t) => {
+    test('a hold that somebody else has in the older backup is lost, and the next token is greater', async (t) => {
       const [a, b] = two(t)
       const lost = lossesOf(b)
       const name = `${way} passed on`

@@ -31,7 +31,7 @@ test('every connection killed, again and again: one holder at a time, growing to
   const goesOn = () => performance.now() < stop || killed <= 10
   const work = peers.map(async ({ locks }) => {
     while (goesOn()) {
-      // The server is there, only connections go: whoever waits gets it in the end.
+      // The server is there, only connections go: the waiter gets the lock in the end.
       const lease = await locks.mutex(name).acquire({ wait: 60_000 })
       for (const other of inside) if (other.isHeld) overlaps.push(other.token, lease.token)
       assert.ok(lease.token > newest, `${lease.token} came after ${newest}`)

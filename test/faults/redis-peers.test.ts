@@ -109,7 +109,7 @@ test('D8: work that ends while a renewal is on its way returns its result and le
   assert.equal(result, 'done')
 })
 
-test('D9: a token belongs to the grant it came with, whoever pauses when', async (t) => {
+test('D9: a token belongs to the grant it came with, whichever process pauses', async (t) => {
   const peers = Array.from({ length: 4 }, () => peer(t, server.port))
   const granted: number[] = []
   await Promise.all(

@@ -74,7 +74,7 @@ for (const flavour of ['mysql', 'mariadb'] as const)
         await other.end()
       })
 
-      test(`${client}: a stale token is refused whoever admitted the newer one`, async () => {
+      test(`${client}: a stale token is refused no matter which client admitted the newer one`, async () => {
         const other = await connect(parts)
         for (const word of words) {
           const name = `${client} ${word}`

@@ -45,7 +45,7 @@ async function serverOf(place: Place, key: string): Promise<RedisServer> {
   return place.is === 'sentinel' ? sentinel.master() : cluster.findOwner(await cluster.keySlot(key))
 }
 
-/** What other connections a server has than that of whoever asks. */
+/** The connections of a server, except the one that asks. */
 async function connected(server: RedisServer): Promise<number> {
   const list = String(await server.cli('CLIENT', 'LIST'))
   return list.split('\n').filter((line) => /lib-|addr=/.test(line) && !/flags=[MS]|name=sentinel/.test(line))

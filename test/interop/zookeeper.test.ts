@@ -37,7 +37,7 @@ const begun = async (other: Promise<Other>): Promise<Other> => {
 
 const waiters = async (locks: Locks, name: string) => (await locks.inspect(name)).waiters.length
 
-/** Ours and theirs exclude each other, whoever comes first. */
+/** Ours and theirs exclude each other, in either order. */
 async function excludeEachOther(ours: Locks, other: Other, name: string): Promise<void> {
   const lease = await ours.mutex(name).acquire({ note: 'ours' })
   assert.equal(await other.ask('try 200'), 'busy')

@@ -89,7 +89,7 @@ test('holdfast lab on a machine that cannot get a server says which one, why, an
   assert.match(stdout, /0 of 1/)
 })
 
-test('holdfast lab outside a checkout says where it is to be had', () => {
+test('holdfast lab outside a checkout says where to get it', () => {
   const away = join(folder, 'package')
   cpSync(join(root, 'build/dist'), join(away, 'build/dist'), { recursive: true })
   cpSync(join(root, 'package.json'), join(away, 'package.json'))

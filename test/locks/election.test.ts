@@ -23,7 +23,7 @@ const candidacy = (candidate: string, attempt: string) => ({
 for (const [title, { holder, waiting, unlisted }, expected] of [
   ['waits', { holder: 'leader', waiting: ['b', 'c'] }, true],
   ['has been granted the lock', { holder: 'c', waiting: ['b'] }, true],
-  ['is there, whoever else is not listed', { holder: 'leader', waiting: ['c'], unlisted: 7 }, true],
+  ['is there, though others are not listed', { holder: 'leader', waiting: ['c'], unlisted: 7 }, true],
   ['has gone', { holder: 'leader', waiting: ['b'], unlisted: 0 }, false],
   ['is only the leader itself', { holder: 'itself', waiting: ['b'] }, false],
   ['may be among those that are not listed', { holder: 'leader', waiting: ['b'], unlisted: 1 }, undefined],
@@ -53,7 +53,7 @@ test('a leader goes on, and says why, when the store does not list the candidate
   await locks.close()
 })
 
-test('bad input is refused at once, whoever leads, and the leader goes on', async () => {
+test('bad input is refused at once by leaders and candidates alike, and the leader goes on', async () => {
   const [locks, other] = [createLocks(memory()), createLocks(memory())]
   const election = locks.election(name)
   const term = await election.campaign('here')

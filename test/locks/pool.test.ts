@@ -38,7 +38,7 @@ test('a pool is closed however short the wait, and a signal that ends the wait d
   assert.equal(await pool.close(), true)
 })
 
-test('a waiter that has not heard of it yet is given nothing by a pool that is closed', async () => {
+test('a closed pool gives nothing to a waiter that has not noticed yet', async () => {
   const store = memory()
   const late = gated(store)
   await using locks = createLocks(store)

@@ -1,4 +1,4 @@
-// A simulated server that restarts: its connections end with it, and whoever connects in that very moment is served by the new one.
+// A simulated server that restarts: its connections end with it, and a client that connects in that very moment is served by the new one.
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'

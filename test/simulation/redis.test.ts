@@ -69,7 +69,7 @@ const planOf = (lock: Plan['lock'], seed: number, visits: Plan['visits']): Plan 
 
 test('who fits beside the holder and is let past an earlier waiter that does not is found out', async () => {
   const broken = redisStore(machine, {
-    is: 'lets in whoever fits',
+    is: 'grants any request that fits',
     breaks: ['fifo'],
     instead: [['if S.open and not lined and admits', 'if not lined and admits']],
   })

@@ -49,7 +49,7 @@ const found: Readonly<Record<string, Plan>> = {
     [{ at: 4, kind: 'freeze', process: 0, ms: 20 }, stall(8, 1, 700)],
     0,
   ),
-  'a reader that gave up two milliseconds before it heard of its grant': {
+  'a reader that gave up two milliseconds before it learned of its grant': {
     ...{ seed: 2049175088, lock: 'readWrite', rates: [0, 0], faults: [], closes: 0 },
     visits: [
       { ...reader, process: 0, at: 151, wait: 40, ttl: 300, stay: 0 },

@@ -13,7 +13,7 @@ test('until names what was awaited, for how long, and what the last answer was',
   await assert.rejects(
     until(() => undefined, { within: 20, what: 'the next holder' }),
     {
-      message: 'waited 20 ms in vain for the next holder: the last answer was undefined',
+      message: 'timed out after 20 ms waiting for the next holder: the last answer was undefined',
     },
   )
 })
@@ -22,7 +22,7 @@ test('until shows the condition where nobody named it', async () => {
   const grants: string[] = []
   await assert.rejects(
     until(() => grants.length, { within: 5 }),
-    /in vain for grants\.length: the last answer was 0/,
+    /waiting for grants\.length: the last answer was 0/,
   )
 })
 

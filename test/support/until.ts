@@ -42,7 +42,7 @@ export async function until<T>(
     if (pause > left()) break
     await new Promise((resolve) => setTimeout(resolve, pause))
   }
-  throw new Error(`waited ${within} ms in vain for ${what}: ${last}`)
+  throw new Error(`timed out after ${within} ms waiting for ${what}: ${last}`)
 }
 
 async function beforeDeadline<T>(

@@ -62,7 +62,7 @@ for (const [protocol, over] of protocols) {
     await cluster.leader()
   })
 
-  test(`${protocol}: an endpoint that is gone is left for the next, by whoever holds and whoever waits`, async (t) => {
+  test(`${protocol}: an endpoint that is gone is left for the next, by holders and waiters`, async (t) => {
     const [first, second] = cluster.servers
     assert.ok(first && second)
     const [a, b] = [1, 2].map(() => driverOf(t, [first.url, second.url], { ...over, requestTimeout: 500 }))

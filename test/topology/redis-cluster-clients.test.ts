@@ -240,7 +240,7 @@ for (const version of versions.filter(({ library }) => library === 'redis')) {
     const name = await nameAt(gone, `gone ${version.name}`)
     const locks = await locksOn(t, version, { replicas: 1 }, { disableOfflineQueue: true })
     const lease = await locks.mutex(name).acquire({ ttl: 60_000, wait: 60_000 })
-    // The client has not heard of it.
+    // The client does not know of it.
     await cluster.migrateSlot(await slotOf(name), other)
     await gone.kill9()
     try {

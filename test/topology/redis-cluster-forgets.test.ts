@@ -95,7 +95,7 @@ for (const [i, library] of (['ioredis', 'node-redis'] as const).entries()) {
     await atOnce(b, await namesOn(alone, alone.masters[2], `elsewhere ${library}`, 1))
     await waits(b, held, lost)
     assert.ok(!first.isHeld)
-    // The quarantine of the others began with it, and is over. So is that of whoever comes later.
+    // The quarantine of the others began with it, and is over. So is that of later processes.
     await atOnce(b, [used, ...unused])
     await atOnce(await newcomer(t, alone, library), [held, used])
   })

@@ -14,7 +14,7 @@ import { until } from '../support/until.js'
 const cluster = await startCluster({ replicas: 1 })
 after(() => cluster.stop())
 const place: Place = { is: 'cluster', ports: cluster.nodes.map(({ port }) => port) }
-/** Whoever stands still for a while has its answers nevertheless: what is asked for here is to be had at the first attempt. */
+/** A process that stands still for a while still gets its answers: every request here must succeed at the first attempt. */
 const calm = { quarantine: 'off', commandTimeout: 60_000 } as const
 
 async function locksOn(t: TestContext, version: Version, more: Partial<RedisOptions>): Promise<Locks> {
@@ -103,7 +103,7 @@ for (const version of versions.filter(({ places }) => places.includes('cluster')
     })
   }
 
-  test(`an agreed fail-over keeps a lease that replicas have, and the lock can be had (${version.name})`, async (t) => {
+  test(`an agreed fail-over keeps a lease that replicas have, and the lock can be acquired (${version.name})`, async (t) => {
     const [a, b] = [await locksOn(t, version, { replicas: 1 }), await locksOn(t, version, { replicas: 1 })]
     const name = `failing over ${version.name}`
     const lease = await a.mutex(name).acquire({ ttl: 30_000 })

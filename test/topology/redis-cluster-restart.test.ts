@@ -49,7 +49,7 @@ for (const library of ['ioredis', 'node-redis'] as const) {
     assert.ok(!first.isHeld, 'granted while the first holder could still believe in it')
     assert.ok(second.token > first.token)
     await second.release()
-    // Whoever comes now, and whoever has just come, need not wait.
+    // A process that connects now, or has just connected, need not wait.
     assert.ok(await fresh(t, library).mutex(`${name} anew`).tryAcquire())
   })
 }

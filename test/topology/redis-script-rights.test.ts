@@ -53,7 +53,7 @@ for (const [is, start] of Object.entries(setups)) {
     }
 
     for (const version of ['ioredis 6.0.0', 'redis 6.3.1'].map(versionNamed)) {
-      test(`whoever lacks a command of the scripts is told which rights are needed (${version.name})`, async (t) => {
+      test(`an account without a command of the scripts is told which rights it needs (${version.name})`, async (t) => {
         await allow()
         const { client, start, close } = await version.open(setup.place, login)
         const options = { client, commandTimeout: 60_000, maxTtl: 600_000, quarantine: 'off' } as const

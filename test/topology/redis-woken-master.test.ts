@@ -56,7 +56,7 @@ for (const version of all)
       )
       // Nothing was lost that it would have to wait for.
       const b = await join({ quarantine: 'off', maxTtl: 120_000 })
-      // Held by its term alone: whoever stands still for a while does not lose it meanwhile.
+      // Held by its term alone: a process that stands still for a while does not lose it meanwhile.
       const first = await b.mutex('x').acquire({ ttl: 120_000, wait: 60_000 })
       const asked = early ?? wanted()
       let granted: number | undefined

@@ -113,7 +113,7 @@ function connectRequest(accepted: Buffer): Buffer {
   return request
 }
 
-test('two of three servers gone: leases are lost by their time, and locks are to be had again when one is back', async () => {
+test('two of three servers gone: leases are lost by their time, and locks are granted again when one is back', async () => {
   const locks = open(sessionTimeout)
   const lease = await locks.mutex('majority').acquire()
   const { token } = lease

@@ -130,7 +130,7 @@ async function release(name: string, options: ReleaseOptions): Promise<void> {
     throw new CliError(exits.failed, 'nothing was released')
   }
   const seen = status.holders.map(({ attempt }) => attempt)
-  // With --yes nobody looked: whoever holds it is meant.
+  // With --yes nobody looked, so any holder is meant.
   const force = (locks: Locks) =>
     options.yes === true ? locks.forceRelease(name) : forceSeen(locks, name, seen)
   const taken = held ? await withLocks(store, force) : 0

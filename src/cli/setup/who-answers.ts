@@ -31,7 +31,7 @@ const consul: Kind = { name: 'Consul', schemes: ['consul'] }
 
 const sslRequest = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47])
 
-/** Asks in one protocol. Undefined: whoever answers does not speak it, or not in time. */
+/** Asks in one protocol. Undefined: the server does not speak it, or did not answer in time. */
 type Probe = (at: Address) => Promise<Kind | undefined>
 
 const modes: Readonly<Record<string, Kind>> = { sentinel, cluster, standalone: redis }

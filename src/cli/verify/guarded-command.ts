@@ -1,6 +1,6 @@
 /**
  * The command of a `holdfast run` in the fault run. Its claim lasts from its first instruction to its last one: it writes every few
- * milliseconds that it still runs, so whoever else is granted the lock meanwhile is found by the checkers.
+ * milliseconds that it still runs, so the checkers find any other process that is granted the lock meanwhile.
  *
  * Usage: guarded-command.js HISTORY ATTEMPT MILLISECONDS
  */

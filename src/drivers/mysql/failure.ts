@@ -28,7 +28,7 @@ export function isMissingTable(error: unknown): boolean {
   return toFields(error).errno === 1146
 }
 
-/** Refusals that pass by themselves, and the message for a caller who waits in vain. */
+/** Refusals that pass by themselves, and the message for a caller whose wait times out. */
 const transientErrors: Readonly<Record<number, string>> = {
   1040: 'it has too many connections; raise max_connections or make the pools smaller',
   1203: 'this user has too many connections; raise max_user_connections or make the pools smaller',

@@ -3,7 +3,7 @@
  *
  * The holder keeps a GET_LOCK beside the row, on one connection for all its holds; the first waiter in the queue waits for it on another.
  * A release, or the end of the holder's connection, lets the waiter through; the waiter releases that lock and reads the row as after
- * any pause. So a notification decides nothing: one that is missing, late or in vain costs a read, and without it the
+ * any pause. So a notification decides nothing: one that is missing, late or needless costs a read, and without it the
  * waiter polls. The waiting connection holds nothing else meanwhile, and the holding connection never waits: no cycle can arise.
  */
 import type { Clock } from '../../core/clock.js'

@@ -13,7 +13,7 @@ export interface Failure {
   readonly error: BackendError
 }
 
-/** SQLSTATEs (or their classes) of conditions that pass by themselves, and the message for a caller who waits in vain. */
+/** SQLSTATEs (or their classes) of conditions that pass by themselves, and the message for a caller whose wait times out. */
 const transientCodes: Readonly<Record<string, string>> = {
   '40': 'it was in the way of another transaction',
   '53300': 'it has no connection left (max_connections)',

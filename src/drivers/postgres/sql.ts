@@ -82,7 +82,7 @@ function parameterTypes(name: string): readonly string[] {
   return list === '' ? [] : list.split(',').map((parameter) => parameter.trim().split(' ')[1] ?? '')
 }
 
-/** Each call names its parameter types, so that no other function of the same name, whoever made it, is a better match. */
+/** Each call names its parameter types, so that no function of the same name made by another user is a better match. */
 const calls: readonly (readonly [keyof Calls, string, string])[] = verbsOfCalls.map((verb) => {
   const name = functionName(verb)
   return [

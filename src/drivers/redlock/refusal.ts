@@ -25,7 +25,7 @@ export function toReason(error: unknown): string | Refusal {
 }
 
 /**
- * Can no majority vote until somebody acts, so that a wait would be in vain?
+ * Can no majority vote until somebody acts, so that waiting is useless?
  * @param stale refusals from before the wait: what caused them may be fixed by now
  */
 export function isHopeless(

@@ -8,7 +8,7 @@
  * <b> <t> <z> <round ended last> <one before> …
  * v <attempt> <kind x|s> <deadline> <ballot> <since> <round>[:<order>] <by> <note>  a vote that was given
  * w <attempt> <kind> <due> <since> <channel> <by> <note>                     a waiter: it was refused and retries
- * q <attempt> <kind> <due> <since> <channel> <by> <note>                     the same; it had the vote since and released it in vain
+ * q <attempt> <kind> <due> <since> <channel> <by> <note>                     the same; it has since had the vote and released it without getting the lock
  * r <attempt> <until>                                                        the vote is kept for this woken waiter
  * ```
  * `b` the greatest ballot voted for, including the reserve where it was used · `t` the newest time seen · `z` the amount added to the
@@ -20,7 +20,7 @@
  *
  * A waiter stays queued until it holds the lock or leaves, even while it has the vote of a round that may fail: otherwise a single
  * attempt could get in between. When it releases that vote it goes to the end of the queue. Several waiters with split votes would be
- * woken again and again by the same servers, and for ever by each other: so a waiter that releases in vain wakes no waiter that has done
+ * woken again and again by the same servers, and for ever by each other: so a waiter that releases its votes without getting the lock wakes no waiter that has done
  * the same since its last request (`q`).
  *
  * A verb changes the tables; its changes are written once, at its end.

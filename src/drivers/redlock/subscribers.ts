@@ -1,7 +1,7 @@
 /**
  * Wake-ups: one subscription on each server for all waits of this process, opened at the first wait. A message names an attempt that
  * should retry now. It is only a hint, so nothing depends on its arrival: a wait also polls. Each server wakes an attempt at most once in
- * 25 ms: whoever may publish can forge messages, and a flood of them must not become a flood of votes.
+ * 25 ms: anyone with the right to publish can forge messages, and a flood of them must not become a flood of votes.
  *
  * A server removes a waiter that cannot receive its message from the queue, and gives the lock to the next request. So a wait sends
  * its channel only once the subscription is up, and retries as soon as it is.

@@ -113,7 +113,7 @@ export function evaluate(children: readonly string[], own: string): QueueState {
 }
 
 /**
- * The entry whose removal or change can let `mode` in, so that no waiter is woken in vain.
+ * The entry whose removal or change can let `mode` in, so that no waiter is woken for nothing.
  *
  * A writer watches the entry before it. A reader watches the last entry that is no reader. A permit watches the entry before it
  * while that one waits, because that entry is written to when it holds. The first waiting permit watches all, because any holder

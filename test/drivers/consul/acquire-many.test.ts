@@ -38,7 +38,7 @@ async function standIn(name: string): Promise<{ leave(): Promise<void> }> {
   return { leave: async () => void (await server.ask('PUT', `/v1/session/destroy/${ID}`)) }
 }
 
-test('several locks are had with one transaction, up to 12, and guarded each by its own', async (t) => {
+test('several locks are acquired in one transaction, up to 12, and guarded each by its own', async (t) => {
   const { locks, store } = locksOf(t, server.url)
   const names = Array.from({ length: 12 }, (_, i) => `n ${i}`)
   const all = (count: number) => locks.all(names.slice(0, count).map((name) => locks.mutex(name)))

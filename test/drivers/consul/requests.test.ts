@@ -67,7 +67,7 @@ test('many locks of one process are renewed with one renewal and one read', asyn
   await Promise.all(grants.map((grant) => grant?.release()))
 })
 
-test('a waiter for permits rests until one before it leaves, whoever comes or goes behind it', async (t) => {
+test('a waiter for permits rests until one before it leaves, no matter who joins or leaves behind it', async (t) => {
   const drivers = [0, 1, 2, 3].map(() => driverOf(t, server.url))
   const permit = (i: number, wait: Wait) =>
     drivers[i]?.acquire(claim('permits', { ttl, mode: permits(1, 1) }), wait)

@@ -117,7 +117,7 @@ for (const version of ['3.4', '3.5'] satisfies EtcdVersion[]) {
       await grant?.release()
     })
 
-    test('a lock that a stranger keeps for a process that is gone is had by force', async (t) => {
+    test('a lock that a stranger keeps alive for a dead process can be force-released', async (t) => {
       const { locks } = locksOf(t, server.url, app)
       // As the entry of a process that has died: nobody of ours renews it.
       const ask = await loggedIn(server, 'app')

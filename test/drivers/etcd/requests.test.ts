@@ -49,7 +49,7 @@ test('a try that finds it taken costs one request and leaves no place', async (t
   await grant?.release()
 })
 
-test('several locks are had with one transaction, up to 50; readers beside readers with two', async (t) => {
+test('several locks are acquired in one transaction, up to 50; readers beside readers with two', async (t) => {
   const { locks } = locksOf(t, server.url)
   const names = Array.from({ length: 50 }, (_, i) => `n ${i}`)
   const run = (count: number) =>

@@ -43,7 +43,7 @@ test('what is in a cell outlives the process that ran the broker, and versions g
   await driver.close()
 })
 
-test('a change is heard of over the death of the broker', async () => {
+test('a change is noticed across the death of the broker', async () => {
   const { broker, driver, cells, write } = await scene()
   const cell = await write('x', 0, 'one')
   const heard = cells.changed('x', cell?.version ?? 0, never)

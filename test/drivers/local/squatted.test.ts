@@ -27,7 +27,7 @@ const squatters = new Set<ChildProcess>()
 const nameOf = (directory: string) =>
   fixedAddress(openRuntimeDirectory(directory, 'abstract'), 'broker') ?? ''
 
-/** Binds the broker's name of `directory`, and treats whoever connects in this manner. Not from a file: another user may not read the checkout. */
+/** Binds the broker's name of `directory`, and treats every client in this manner. Not from a file: another user may not read the checkout. */
 async function squat(directory: string, manner: Manner, uid = process.getuid?.()): Promise<ChildProcess> {
   const code = `
     const [manner, name] = process.argv.slice(1)
@@ -65,7 +65,7 @@ async function leave(squatter: ChildProcess): Promise<void> {
 
 afterEach(() => Promise.all([...squatters].map(leave)))
 
-/** What whoever comes is told where the squatter cannot be known for a stranger. */
+/** What a client is told where the squatter cannot be known for a stranger. */
 const isTold = (squatter: ChildProcess) => ({
   code: 'BACKEND',
   message: new RegExp(

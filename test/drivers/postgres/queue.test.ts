@@ -45,7 +45,7 @@ test('two hundred dead waiters cost who is behind them nothing', async (t) => {
   t.diagnostic(`free for ${took} ms`)
   assert.ok(second.remaining() >= 27_000)
   await second.release()
-  // Nobody is heard of them again.
+  // They send nothing any more.
   dead.cable.reset()
   await dead.locks.close()
   await Promise.all(waits)

@@ -342,7 +342,7 @@ test('a hold whose release is refused for longer than its ttl is released as soo
   )
   const validUntil = performance.now() + lease.remaining()
   assert.equal(await lease.release(), 'unknown')
-  // Once the lease would have ended in any other store, whoever holds has stopped asking.
+  // Once the lease would have ended in any other store, the holder has stopped asking.
   await until(() => performance.now() > validUntil + 500)
   const refusals = async () => Number((await server.sql('select last_value as n from refusals'))[0]?.['n'])
   const before = await refusals()

@@ -199,7 +199,7 @@ test('a restart with its data is barred until what it may have forgotten has run
   assert.equal(await old.ask(), 'granted')
 })
 
-test('a restart without its data: whoever comes first, and whoever comes after', async () => {
+test('a restart without its data: the first process to connect, and later ones', async () => {
   for (const order of ['old first', 'newcomer first']) {
     await client.del('hf:boot')
     await at(0, { boot: 'a' })

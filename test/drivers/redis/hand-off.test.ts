@@ -85,7 +85,7 @@ for (const [what, lockOf] of [
   })
 }
 
-test('a hand-over is two commands: the release, and one ask of whoever has its turn', async (t) => {
+test('a hand-over is two commands: the release, and one request of the next waiter', async (t) => {
   const a = peer(t, server.port)
   const b = peer(t, server.port, { env: { clock: withoutLooking() } })
   await opened(b.locks, t, 'before the short')
@@ -222,7 +222,7 @@ test('fairness: a waiter whose subscriber is at another server is not passed ove
   await (await next)?.release()
 })
 
-test('fairness: whoever is granted beside one that is away knows that others wait', async (t) => {
+test('fairness: a waiter granted past an absent one knows that others wait', async (t) => {
   const first = await held(t, 'beside')
   const [away, back] = [
     await wired(t, { env: { clock: withoutLooking() } }),

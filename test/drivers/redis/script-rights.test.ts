@@ -62,7 +62,7 @@ async function start(t: TestContext, version: Version, servers: readonly RedisSe
 
 for (const version of newest) {
   for (const [flavour, server] of Object.entries(flavours)) {
-    test(`${version.name} on ${flavour}: whoever lacks a command of the scripts is told which rights are needed`, async (t) => {
+    test(`${version.name} on ${flavour}: an account without a command of the scripts is told which rights it needs`, async (t) => {
       assert.ok(server)
       const { client, locksOver } = await start(t, version, [server])
       const locks = locksOver(redis({ client, ...patient }))

@@ -51,7 +51,7 @@ test('no round is too slow: each server names a ballot once, and does not raise 
   assert.equal(await grant.release(), 'released')
 })
 
-test('a server that is ahead raises only the ballots of locks that cannot be had without it', async (t) => {
+test('a server that is ahead raises only the ballots of locks that have no majority without it', async (t) => {
   const here = scene(3, 'crazy:')
   const [a] = (await cabled(t, here, 1)) as [Cabled]
   await meet(here, a.driver)

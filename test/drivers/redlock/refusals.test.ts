@@ -1,4 +1,4 @@
-// Servers that refuse until somebody acts: a wait for their votes would be in vain.
+// Servers that refuse until somebody acts: waiting for their votes is useless.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { createLocks, type Locks } from 'holdfast'
@@ -12,7 +12,7 @@ import { meet } from './support/scene.js'
 const { servers, stop } = await startMany(3)
 after(stop)
 
-/** Far longer than the test may take: whoever waits it out fails. */
+/** Far longer than the test may take: a test that waits it out fails. */
 const wait = 600_000
 /** No answer is late, and no lease ends, because the machine is slow. */
 const patient = { commandTimeout: 60_000, maxTtl: 600_000 }
@@ -57,7 +57,7 @@ for (const [what, code, refuse] of causes) {
     message: new RegExp(`fewer than 2 of 3 (?!.*no answer in time).*refused \\(${code}\\)`),
   }
 
-  test(`a majority ${what} ends a wait at once, of whoever has met them before, waits already, or is new`, async (t) => {
+  test(`a majority ${what} ends a wait at once, of a process that has met them before, waits already, or is new`, async (t) => {
     const [locks, others] = [start(t), start(t)]
     const held = await others.mutex(code).acquire()
     const waited = new Promise((resolve) => locks.on('waiting', resolve))

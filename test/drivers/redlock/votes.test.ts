@@ -89,7 +89,7 @@ test('a round that is released late takes no vote from the round after it', asyn
   assert.deepEqual([await ask(1), await ask(2)], ['y', 'y'])
   assert.equal(await giveBack(1, false), 'f')
   assert.deepEqual(await votes(), ['late'], 'it is the vote of the second round')
-  // So it is if the first one is heard of after the second, too.
+  // The same if the first one is learned of after the second.
   assert.deepEqual([await ask(4), await ask(3), await giveBack(3, false)], ['y', 'y', 'f'])
   assert.deepEqual(await votes(), ['late'])
   assert.equal(await giveBack(4, false), 'y')
@@ -143,7 +143,7 @@ test('a waiter is queued until it holds, however late it asks and whatever its r
   assert.deepEqual((await line()).sort(), ['b', 'd'])
   later()
   assert.equal(await ask('c'), 'r')
-  // The other one has been told, and tells nobody when it gives back in vain: they would wake each other for ever.
+  // The other one has been told, and notifies nobody when it gives its votes back without the lock: they would wake each other for ever.
   assert.equal(await ask('d', 'd', 2), 'y')
   assert.equal(await giveBack('d', false, 2), 'y')
   assert.equal(await ask('d', 'd', 3), 'y')
@@ -151,7 +151,7 @@ test('a waiter is queued until it holds, however late it asks and whatever its r
   assert.deepEqual(await line(), ['b'])
   await server.cli('PUBLISH', 'b', 'the end')
   await until(() => heard.at(-1) === 'the end')
-  // By the release, the two tries, the round in vain, after which it is last in line, the third try, and the other one that leaves.
+  // By the release, the two tries, the round without a majority, after which it is last in the queue, the third try, and the other one that leaves.
   assert.deepEqual(heard.slice(0, -1), ['b', 'b', 'b', 'd', 'd', 'b'])
 
   await ear.unsubscribe('b')

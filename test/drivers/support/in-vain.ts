@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import type { Lock, Locks } from '../../../src/index.js'
 import { until } from '../../support/until.js'
 
-/** Waits for the lock without an end, and gives up once the waiter is told of this trouble. It gets no lock and no other error meanwhile. */
+/** Waits for the lock without a deadline, and aborts once the waiter learns of this trouble. It gets no lock and no other error meanwhile. */
 export async function waitsInVain(locks: Pick<Locks, 'on'>, lock: Lock, trouble: RegExp): Promise<void> {
   const told: string[] = []
   const off = locks.on('waiting', ({ blocked }) => told.push(blocked.error?.message ?? ''))

@@ -1,5 +1,5 @@
 // Random commands for a real store and for the reference table: the same answers, the same grants in the same order, the
-// same standing after every step. The store's clock is the one thing that is not real: whoever makes a `Twin` puts it
+// same standing after every step. The store's clock is the one thing that is not real: the test that makes a `Twin` sets it
 // under the test, so that both sides live in the same microsecond and leases run out without waiting.
 import assert from 'node:assert/strict'
 import fc from 'fast-check'

@@ -113,7 +113,7 @@ describe('the line', () => {
     assert.equal(grantedCount(inOrder(weights)), 2)
   })
 
-  test('refuses a semaphore with another limit, whoever came first', () => {
+  test('refuses a semaphore with another limit, in either order', () => {
     const nodes = [place(id, 1, permits(1, 3)), place(other, 2, permits(1, 4))]
     assert.deepEqual(evaluate(nodes, nodes[1] as string), { is: 'limit', limit: 3 })
     assert.equal(evaluate(nodes, nodes[0] as string).is, 'granted')

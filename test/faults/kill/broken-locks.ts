@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { DriverFactory } from 'holdfast'
 import { local } from 'holdfast/local'
 
-/** A lock file that counts as stale, and is removed by whoever comes next, once it is older than its `patience` in ms. */
+/** A lock file that counts as stale, and the next process removes it, once it is older than its `patience` in ms. */
 export function lockFile(folder: string, patience: number): DriverFactory {
   return ({ clock }) => ({
     name: 'lock-file',

@@ -18,7 +18,7 @@ const reservations = join(tmpdir(), `holdfast-ports-${userInfo().uid}`)
  * Not one the kernel would pick for port 0: those are also the source ports of outgoing connections. A server that is
  * down for a moment in a test could find its port taken by a client, even by the very client that tries to reach it
  * (a TCP connection to oneself). So a random port below that range is tried. A process that is none of ours can still be
- * quicker between this check and the server's own bind: whoever starts a server tries again with another port then.
+ * quicker between this check and the server's own bind: the code that starts a server tries again with another port then.
  */
 export async function freePort(): Promise<number> {
   const end = firstEphemeral()

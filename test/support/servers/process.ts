@@ -25,7 +25,7 @@ export interface Program {
   readonly ready: (logged: string) => boolean | Promise<boolean>
   /** Default 15 000 ms. */
   readonly readyWithin?: number
-  /** Who runs it; default: whoever runs the tests. For servers that refuse to run as root: unprivileged.ts. */
+  /** Who runs it; default: the user who runs the tests. For servers that refuse to run as root: unprivileged.ts. */
   readonly user?: { readonly uid: number; readonly gid: number } | undefined
 }
 

@@ -142,7 +142,7 @@ function operate(nodes: readonly RedisServer[], masters: number, nodeTimeout: nu
   const migrateSlot = async (slot: number, to: RedisServer): Promise<void> => {
     if ((await findOwner(slot)) !== to) return (await beginMigration(slot, to)).finish()
     await settled(slot, to, running())
-    // One that heard of it from the others only may still believe that it gives the slot away.
+    // One that learned of it only from the others may still believe that it gives the slot away.
     for (const node of running()) await node.cli('CLUSTER', 'SETSLOT', slot, 'STABLE')
   }
   const elected = new Map<RedisServer, number>()

@@ -14,7 +14,7 @@ export interface Migration {
   finish(): Promise<void>
 }
 
-/** A migration that has begun: both sides know. `running` names the nodes that can be told of its end. */
+/** A migration that has begun: both sides know. `running` names the nodes that can learn of its end. */
 export function migration(
   slot: number,
   from: RedisServer,

@@ -13,7 +13,7 @@ export const masterName = 'holdfast'
 // But the periods hang together, and with carelessly small ones they fail over for ever:
 // - pings come once in `downAfter` at most: a new master, not pinged yet, would be down at once;
 // - a replica is fit to be promoted if its INFO, asked for every second while the master is down, is younger than 5 pings;
-// - whoever calls himself master for 4 publish periods without being it is made a replica, and a promotion takes a second.
+// - a node that claims to be master for 4 publish periods without being it is made a replica, and a promotion takes a second.
 // A Sentinel that stood still for two seconds promotes and demotes nobody for the next thirty (TILT): a busy machine may stand still for so
 // long, and no test that waits for a promotion is about that. It needs the time to be answered once again by those it took for down.
 const tilt = ['TILT-PERIOD', 1_000]
@@ -103,7 +103,7 @@ export async function knows(
 
 /**
  * INFO replication by field; empty while the server does not answer. Sentinels end all client connections of a server
- * whose role they change, so whoever watches a role change meets broken connections.
+ * whose role they change, so clients that watch a role change meet broken connections.
  */
 export async function replication(server: RedisServer): Promise<ReadonlyMap<string, string>> {
   try {

@@ -72,7 +72,7 @@ describe('the first come, first served checker', () => {
     assert.equal(fifo(createHistory([...readers, ...held('v', 'v:1', [0, 8, 15], fair(3))])).length, 1)
   })
 
-  it('goes by the order of grants, not by who heard of it first', () => {
+  it('goes by the order of grants, not by who learned of it first', () => {
     const slow = [
       ...held('w', 'w:1', [0, 20, 21], fair(1)),
       queued(1, 'w'),
@@ -108,7 +108,7 @@ describe('the first come, first served checker', () => {
     assert.deepEqual(fifo(of(4)), [])
   })
 
-  it('counts nobody who was let in beside a reader that gave up just before it heard of its own grant', () => {
+  it('counts nobody who was let in beside a reader that gave up just before it learned of its own grant', () => {
     const of = (mode: 'shared' | 'exclusive') =>
       createHistory(
         [

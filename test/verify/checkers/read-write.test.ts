@@ -7,7 +7,7 @@ import { event, held, hunt, neighbours, pick, prolong } from '../bugs.js'
 const read = { mode: 'shared' } as const
 
 describe('the read/write checker', () => {
-  it('sees a writer beside a reader, whoever came first', () => {
+  it('sees a writer beside a reader, in either order', () => {
     const first = [...held('r', 'r:1', [0, 1, 10], read), ...held('w', 'w:1', [2, 9, 20])]
     assert.match(readWrite(createHistory(first))[0]?.message ?? '', /read and written at once for 1\.000 ms/)
     const second = [...held('w', 'w:1', [0, 1, 10]), ...held('r', 'r:1', [2, 9, 20], read)]

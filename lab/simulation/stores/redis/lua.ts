@@ -286,7 +286,7 @@ function run(id, sha, sec, usec, count, arguments)
   for i, one in ipairs(world.published) do published[i] = '[' .. quoted(one[1]) .. ',' .. quoted(one[2]) .. ']' end
   return '{"reply":' .. json(result) .. ',"published":[' .. table.concat(published, ',') .. ']}'
 end
--- Names that hold or wait, and until when the holds last, for whoever looks from outside.
+-- Names that hold or wait, and until when the holds last, for observers.
 function busy(id, sec, usec)
   world = worlds[id]
   world.ms = sec * 1000 + math.floor(usec / 1000)
@@ -295,7 +295,7 @@ function busy(id, sec, usec)
     if entry(key) and one.kind == 'hash' and one.value.s then
       local mode, line, shift, due = string.match(one.value.s, '^(.) (.) (%d+) (%d+)')
       local alive = mode ~= '-' and tonumber(due) > now + tonumber(shift)
-      -- A place whose process has not been heard of in time is dropped by whoever gets there; it keeps nobody out.
+      -- A queue entry whose process sent no heartbeat in time is dropped by the next script that reads it; it keeps nobody out.
       for field, record in pairs(one.value) do
         local seen = line == '1' and string.sub(field, 1, 2) == 'w:' and
           string.match(record, '^%d+ %d+ %a %d+ %d+ %d+ %d+ %S+ (%d+)')

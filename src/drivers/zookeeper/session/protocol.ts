@@ -55,7 +55,7 @@ export const ops = { exists: 3, sync: 9, auth: 100, setWatches: 101, close: -11 
 /** Requests that the leader answers, whichever server receives them: delete, setData, sync, multi, create2, createContainer. */
 const toLeader: ReadonlySet<number> = new Set([2, 5, 9, 14, 15, 19])
 
-/** Does this answer prove that the leader has heard of the session? The connected server issues some refusals on its own. */
+/** Does this answer prove that the leader knows of the session? The connected server issues some refusals on its own. */
 export function provesSession(op: number, error: number): boolean {
   const { noNode, nodeExists, badVersion } = codes
   return toLeader.has(op) && [0, noNode, nodeExists, badVersion].includes(error)

@@ -144,7 +144,7 @@ const garbled: Readonly<Record<string, (answer: Buffer) => Buffer>> = {
   noise: (answer) => answer.map((byte) => byte ^ 0xff) as Buffer,
 }
 for (const [what, make] of Object.entries(garbled)) {
-  test(`an answer of which ${what} is left is no grant, and the lock is had once answers are whole`, async (t) => {
+  test(`an answer of which ${what} is left is no grant, and the lock is granted once answers are whole`, async (t) => {
     const tap = tapped()
     const { locks } = locksOf(t, server.url, { grpc: tap.module })
     const direct = locksOf(t, server.url).locks

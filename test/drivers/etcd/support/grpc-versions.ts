@@ -1,4 +1,4 @@
-// Each version of `@grpc/grpc-js` that the package says it works with, loaded by whoever opens it.
+// Each version of `@grpc/grpc-js` that the package says it works with, loaded when a test opens it.
 import type { EtcdOptions } from '../../../../src/drivers/etcd/index.js'
 
 export interface GrpcVersion {

@@ -79,7 +79,7 @@ export function togetherTests(server: () => MysqlServer): void {
     const lease = await asked
     assert.equal(lease?.leases.length, 3)
     await lease?.release()
-    // What was free when it was asked, and is somebody's once the row can be had, is not taken from him.
+    // A lock that was free at the request, and is taken once the row is unlocked, is not taken from its holder.
     await stranger.query('begin')
     await stranger.query(
       `update holdfast_locks set kind = 'x', owner = 'stranger', until = until + 9e15, version = version + 1 where name = 'busy b'`,

@@ -30,7 +30,7 @@ export interface Opened {
 /** One client. `through` says which port stands for a server's own: that of a proxy, or the same. */
 export type Open = (place: Place, through?: (port: number) => number) => Opened
 
-/** The library is loaded by whoever asks for it. */
+/** The library is loaded on demand. */
 export async function openerOf(library: Library): Promise<Open> {
   return library === 'ioredis'
     ? (await import('./open-ioredis.js')).openIoredis

@@ -1,4 +1,4 @@
-// Each version of the clients that the package says it works with, loaded by whoever opens it.
+// Each version of the clients that the package says it works with, loaded when a test opens it.
 import type * as ioredis from 'ioredis'
 import type * as nodeRedis from 'redis'
 import { type Opened, type Place, quick } from './place.js'
