@@ -3,7 +3,7 @@
 import { fenceHeader } from './header.js'
 import type { IncomingRequest } from './request-gate.js'
 
-export function fromFetchRequest(request: Request, cutOff: () => void): IncomingRequest<Request> {
+export function fromFetchRequest<R extends Request>(request: R, cutOff: () => void): IncomingRequest<R> {
   return {
     request,
     header: request.headers.get(fenceHeader) ?? undefined,

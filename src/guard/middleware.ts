@@ -8,17 +8,21 @@ import { RequestGate } from './request-gate.js'
 export type FetchHandler = (request: Request) => Response | Promise<Response>
 
 /**
- * Wraps a handler of Fetch requests. Answers 400, 408, 409, 412, 413, 428 or 503 in its place.
+ * Wraps a handler of Fetch requests. Answers 400, 408, 409, 412, 413, 428 or 503 in its place. What the server passes beside the
+ * request reaches the handler: the parameters of a route in Next.js, the bindings of a Worker, the connection in Deno and Bun.
  * @throws TypeError, RangeError for bad options
  */
-export function guardFetch(handler: FetchHandler, options: HttpGuardOptions<Request>): FetchHandler {
+export function guardFetch<R extends Request = Request, More extends readonly unknown[] = []>(
+  handler: (request: R, ...more: More) => Response | Promise<Response>,
+  options: HttpGuardOptions<R>,
+): (request: R, ...more: More) => Promise<Response> {
   const keeper = new RequestGate(options)
-  return async (request) => {
+  return async (request, ...more) => {
     const late = new LateError()
     const entered = await keeper.enter(fromFetchRequest(request, late.cutOff))
     if (typeof entered !== 'function') return toResponse(entered ?? rejections.busy())
     try {
-      return await Promise.race([handler(request), late.refused])
+      return await Promise.race([handler(request, ...more), late.refused])
     } catch (error) {
       const refusal = toRejection(error)
       if (refusal === undefined) throw error

@@ -167,6 +167,24 @@ test('without a header a request passes where the guard is optional', async () =
   assert.equal(await (await guarded(new Request('http://localhost/'))).json(), 'none')
 })
 
+test('Fetch: a handler gets what its server passes beside the request, as a route of Next.js its parameters', async () => {
+  class NextRequest extends Request {
+    readonly nextUrl = new URL(this.url)
+  }
+  interface Context {
+    readonly params: Promise<{ readonly id: string }>
+  }
+  const PUT = guardFetch(
+    async (request: NextRequest, { params }: Context) =>
+      Response.json([request.nextUrl.pathname, (await params).id, getFence(request)]),
+    { fences: memoryFences(), name: (request) => `invoice:${request.nextUrl.pathname.slice(1)}` },
+  )
+  const fence = { name: 'invoice:7', token: 1 }
+  const request = new NextRequest('http://localhost/7', { method: 'PUT', headers: fenceHeaders(fence) })
+  const answer = await PUT(request, { params: Promise.resolve({ id: '7' }) })
+  assert.deepEqual(await answer.json(), ['/7', '7', fence])
+})
+
 test('a StaleTokenError of the handler is 412 everywhere, any other error is left alone', async () => {
   const stale = () => {
     throw new StaleTokenError('a', 1, 2)
