@@ -19,10 +19,10 @@ interface Configured {
 }
 
 /**
- * @param given a connection of the pool @param bare the object under it, where the client has one
+ * Without a connection only mysql2 tells. @param given a connection of the pool @param bare the object under it, where the client has one
  * @returns undefined: the options name none, or the client does not show them
  */
-export function configuredDatabase(pool: MysqlPool, given: unknown, bare: unknown): string | undefined {
+export function configuredDatabase(pool: MysqlPool, given?: unknown, bare?: unknown): string | undefined {
   const { config } = (pool as Configured).pool ?? (pool as Configured)
   const found =
     config?.connectionConfig?.database ??

@@ -9,7 +9,7 @@ import { BackendError } from '../../core/errors.js'
 import { quote } from '../../core/name.js'
 import { type Connection, connect, type MysqlPool, text } from './client.js'
 import { withTimeout } from './connections.js'
-import { inDatabase } from './database.js'
+import { configuredDatabase, inDatabase } from './database.js'
 import { findErrno, isMissingTable } from './failure.js'
 import { assertCommitting } from './runtime.js'
 import { creation, tableNames } from './schema.js'
@@ -53,7 +53,7 @@ export async function ensureRow(
   name: string,
   create: boolean,
 ): Promise<string | undefined> {
-  const known = pools.get(pool) ?? newPool()
+  const known = pools.get(pool) ?? newPool(pool)
   pools.set(pool, known)
   const id = `${prefix} ${name}`
   if (known.names.has(id) || clock.now() < known.usedUpUntil) return known.database
@@ -62,7 +62,7 @@ export async function ensureRow(
     known.usedUpUntil = clock.now() + lockTimeout.again
     return known.database
   }
-  known.database = connection.database
+  known.database ??= connection.database
   let answered = false
   try {
     await withTimeout(clock, answerTime, createOn(connection, prefix, name, create))
@@ -84,9 +84,10 @@ export async function ensureRow(
   return known.database
 }
 
-const newPool = (): Known => ({
+const newPool = (pool: MysqlPool): Known => ({
   names: new Set<string>(),
-  database: undefined,
+  // Before a connection can be borrowed: all may be in transactions.
+  database: configuredDatabase(pool),
   usedUpUntil: 0,
   checkAt: 0,
 })

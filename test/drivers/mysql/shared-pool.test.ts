@@ -115,6 +115,32 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
         rival.release()
       })
 
+      // Before any connection of a mariadb pool is free, nothing tells its database.
+      if (client === 'mysql2')
+        it(`${client}: so does one that has the last connection of a pool that was never asked before`, async (t) => {
+          const name = `${client} used up`
+          const [pool, second] = [open(server.port), open(server.port)]
+          t.after(() => Promise.all([pool.end(), second.end()]))
+          const rival = await second.getConnection()
+          await rival.query('START TRANSACTION')
+          // It makes the tables, which takes a spare connection.
+          await inTransaction(rival, `${name} before`, { pool: second })
+          await rival.query('COMMIT')
+          const all = await Promise.all(Array.from({ length: size }, () => pool.getConnection()))
+          const [first] = all as [(typeof all)[0]]
+          await first.query('USE tenant')
+          await first.query('START TRANSACTION')
+          const { token } = await inTransaction(first, name, { pool })
+          await rival.query('START TRANSACTION')
+          await assert.rejects(inTransaction(rival, name, { pool: second, wait: 1 }), {
+            code: 'ACQUIRE_TIMEOUT',
+          })
+          await first.query('COMMIT')
+          assert.ok((await inTransaction(rival, name, { pool: second })).token > token)
+          await rival.query('COMMIT')
+          for (const connection of [...all, rival]) connection.release()
+        })
+
       for (const [what, ...statements] of [
         ['a transaction open', 'START TRANSACTION', 'insert into tenant.things values (1)'],
         ['autocommit off', 'SET autocommit = 0'],
