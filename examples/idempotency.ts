@@ -34,6 +34,11 @@ const missing = { status: 400, body: '{"error":"send an Idempotency-Key"}' }
 const keyOf = (...parts: readonly string[]) =>
   `request:${createHash('sha256').update(JSON.stringify(parts)).digest('hex')}`
 
+/** Bytes of an answer, as JSON, that a cell has room for. */
+const longest = 64_000
+/** What is kept in place of a longer one: `once` would refuse it when the order is made already, and trying again would make another. */
+const tooLong = '{"error":"done, but its answer was too long to be kept"}'
+
 class Failed extends Error {
   readonly answer: Answer
   constructor(answer: Answer) {
@@ -44,13 +49,17 @@ class Failed extends Error {
 
 /** Once for a key, unless it fails. */
 async function answerOnce(locks: Once, key: string, handle: () => Promise<Answer>): Promise<Answer> {
+  let own: Answer | undefined
   const run = async () => {
     const answer = await handle()
     if (answer.status >= 500) throw new Failed(answer)
-    return answer
+    own = answer
+    const fits = Buffer.byteLength(JSON.stringify(answer)) <= longest
+    return fits ? answer : { status: answer.status, body: tooLong }
   }
   try {
-    return await locks.once(key, run, { keep, keepError: 0 })
+    const kept = await locks.once(key, run, { keep, keepError: 0 })
+    return own ?? kept
   } catch (error) {
     if (error instanceof Failed) return error.answer
     throw error
@@ -80,9 +89,11 @@ function idempotentHono(locks: Once): MiddlewareHandler {
   return async (c, next) => {
     const key = c.req.header('idempotency-key')
     if (!key) return c.body(missing.body, 400)
+    // Without the host: by what name a client reaches us makes no other request of it.
+    const { pathname, search } = new URL(c.req.url)
     const { status, body } = await answerOnce(
       locks,
-      keyOf(c.req.header('x-customer') ?? 'nobody', c.req.method, c.req.url, key),
+      keyOf(c.req.header('x-customer') ?? 'nobody', c.req.method, pathname + search, key),
       async () => {
         await next()
         return { status: c.res.status, body: await c.res.text() }
@@ -100,7 +111,8 @@ async function makeOrder(item: string): Promise<Answer> {
   await new Promise((resolve) => setTimeout(resolve, 20))
   if (item === 'broken') return { status: 500, body: '{"error":"try again"}' }
   orders.push(item)
-  return { status: 201, body: JSON.stringify({ order: orders.length, item }) }
+  const text = item === 'long' ? 'x'.repeat(100_000) : item
+  return { status: 201, body: JSON.stringify({ order: orders.length, item: text }) }
 }
 
 const directory = await mkdtemp(join(tmpdir(), 'holdfast-example-'))
@@ -134,7 +146,10 @@ const headersOf = (key?: string) => ({
 const toExpress = (host: 0 | 1, item: string, key?: string) =>
   fetch(`http://127.0.0.1:${ports[host]}/${item}`, { method: 'POST', headers: headersOf(key) })
 const toHono = async (host: 0 | 1, item: string, key?: string) =>
-  (honoApps[host] as Hono).request(`/${item}`, { method: 'POST', headers: headersOf(key) })
+  (honoApps[host] as Hono).request(`http://host${host}.example/${item}`, {
+    method: 'POST',
+    headers: headersOf(key),
+  })
 
 for (const [send, item] of [
   [toExpress, 'tea'],
@@ -152,8 +167,10 @@ for (const [send, item] of [
   assert.equal((await send(1, item, '')).status, 400)
   assert.equal((await send(0, 'broken', `${item} broken`)).status, 500)
   assert.equal((await send(1, item, `${item} broken`)).status, 201)
+  assert.ok((await (await send(0, 'long', `${item} long`)).text()).length > 100_000)
+  assert.equal(await (await send(1, 'long', `${item} long`)).text(), tooLong)
 }
-assert.deepEqual(orders, ['tea', 'tea', 'cake', 'cake'])
+assert.deepEqual(orders, ['tea', 'tea', 'long', 'cake', 'cake', 'long'])
 assert.notEqual(keyOf('ada:b', 'c'), keyOf('ada', 'b:c')) // no customer's name makes another one's key
 console.log(`requests sent several times to two hosts, one order for each key: ${orders.join(', ')}`)
 
