@@ -29,6 +29,8 @@ const permanentCodes: Readonly<Record<string, string>> = {
   '42501': 'the role lacks a right; `holdfast schema --role NAME` prints what it needs',
   '42883': 'its schema is missing or older than this driver; run what `holdfast schema` prints',
   '42P01': 'its tables are missing; run what `holdfast schema` prints',
+  // A function declares a variable with the type of a row.
+  '42704': 'its tables are missing; run what `holdfast schema` prints',
   '3F000': 'its schema is missing; run what `holdfast schema` prints',
   '28': 'the role could not log in',
   '3D000': 'there is no such database',

@@ -261,6 +261,20 @@ test('what the role may not do is said, with the remedy', async (t) => {
   )
 })
 
+test('a table that somebody has renamed is reported as missing, with the remedy', async (t) => {
+  const schema = 'renamed'
+  const { locks } = peer(t, server.port, { schema })
+  await (await locks.mutex('x').acquire()).release()
+  await server.sql(`alter table ${schema}.holdfast_locks rename to old_locks`)
+  const newcomer = peer(t, server.port, { schema })
+  await assert.rejects(newcomer.locks.mutex('x').acquire(), {
+    code: 'BACKEND',
+    message: /its tables are missing; run what `holdfast schema` prints/,
+  })
+  await server.sql(`alter table ${schema}.old_locks rename to holdfast_locks`)
+  await (await newcomer.locks.mutex('x').acquire()).release()
+})
+
 test('a name nobody has used for long is forgotten, and its tokens go on growing', async (t) => {
   const { locks } = peer(t, server.port)
   const token = await locks.mutex('idle').run((lease) => lease.token)
