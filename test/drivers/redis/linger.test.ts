@@ -1,15 +1,11 @@
-// Lock caching (`linger`): what is kept, who gets it, and what must never be reused.
+// Lock caching (`linger`): what is kept, who gets it, and what must never be reused. Frozen and killed processes: faults/caching.test.ts.
 // Long because each hazard of the protocol has its test here.
 import assert from 'node:assert/strict'
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
 import { after, type TestContext, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import { createLocks } from '../../../src/create-locks.js'
 import { redis } from '../../../src/drivers/redis/index.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startProxy } from '../../support/proxy.js'
-import { awaitStandstill } from '../../support/servers/process.js'
 import { startRedis } from '../../support/servers/redis.js'
 import { until } from '../../support/until.js'
 import { commands, type Peer, type PeerOptions, peer, reachable, withoutLooking } from './support/peer.js'
@@ -390,42 +386,6 @@ test('after FLUSHALL nobody else gets it before the cache is out of date', async
   assert.ok(lease.token > token)
   assert.equal(await a.locks.mutex('flushed').tryAcquire({ ttl: 1_000, linger }), undefined)
   await lease.release()
-})
-
-test('a process that was frozen past its deadline does not reuse what it had cached', async (t) => {
-  const child = fork(fileURLToPath(new URL('support/linger-child.js', import.meta.url)), [
-    String(server.port),
-    'frozen',
-    '500',
-  ])
-  t.after(async () => {
-    child.kill('SIGKILL')
-    if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
-  })
-  const order = async (what: string) => {
-    const answer = once(child, 'message')
-    child.send(what)
-    return (await answer)[0] as number
-  }
-  const b = peer(t, server.port)
-  let token = 0
-  await until(async () => {
-    token = await order('acquire')
-    await order('release')
-    return (await holder(b, 'frozen')) !== undefined
-  })
-  const reused = await order('acquire')
-  assert.ok(reused > token)
-  await order('release')
-  child.kill('SIGSTOP')
-  await awaitStandstill(child.pid ?? 0)
-  const lease = await b.locks.mutex('frozen').acquire({ ttl })
-  assert.ok(lease.token > reused)
-  child.kill('SIGCONT')
-  assert.equal(await order('try'), 0)
-  await lease.release()
-  assert.ok((await order('acquire')) > lease.token)
-  await order('release')
 })
 
 test('linger is refused where nobody could tell the holder that others wait', async (t) => {
