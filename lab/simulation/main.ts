@@ -6,7 +6,7 @@
 //   npm run simulate -- table --seed 17       other schedules; every seed always means the same ones
 import { parseArgs } from 'node:util'
 import type { Caching } from './caching.js'
-import { search, tell } from './search.js'
+import { type Found, search, tell } from './search.js'
 import { memoryStore } from './stores/memory.js'
 import { mintingMistakes, mistakes } from './stores/mistakes.js'
 import { type Machine, startMachine } from './stores/redis/machine.js'
@@ -34,7 +34,9 @@ const jobs = all.filter(
   ({ kind }) => positionals.length === 0 || positionals.includes(kind.name.split(' ')[0] ?? ''),
 )
 if (jobs.length === 0)
-  stop(`no store is called '${positionals.join("' or '")}'; there are memory, table, minting and redis`)
+  stop(
+    `no store is called '${positionals.join("' or '")}'; there are memory, table, minting, redis and redis-detected`,
+  )
 
 let failed = 0
 for (const job of jobs) if (!(await run(job))) failed++
@@ -53,7 +55,7 @@ async function run({ kind, runs, breaks }: Job): Promise<boolean> {
   const ok = (found.plan === undefined) === (breaks === undefined)
   const what =
     found.plan === undefined
-      ? `nothing found${tellCaching(found.caching)}`
+      ? `nothing found${tellCaching(found.caching)}${tellAdmitted(found)}`
       : `found out, ${JSON.stringify(found.plan).length} characters of plan`
   console.log(
     `${ok ? 'ok ' : 'BAD'} ${kind.name.padEnd(60)} ${found.runs.toLocaleString('en').padStart(9)} schedules ${took.padStart(7)} s  ${what}`,
@@ -67,12 +69,17 @@ function tellCaching({ reused, gaveWay, askedAgain }: Caching): string {
   return `; kept locks used again ${reused} times, given to others ${gaveWay} times, ${askedAgain} of them to single attempts`
 }
 
+function tellAdmitted({ admitted }: Found): string {
+  return admitted === 0 ? '' : `; ${admitted} times what its page admits`
+}
+
 function soundStores(machine: Machine): Job[] {
   return [
     { kind: memoryStore, runs: runs ?? 200_000 },
     { kind: tableStore(), runs: runs ?? 70_000 },
     { kind: mintingStore(), runs: runs ?? 30_000 },
     { kind: redisStore(machine), runs: runs ?? 10_000 },
+    { kind: redisStore(machine, undefined, false), runs: runs ?? 2_000 },
   ]
 }
 

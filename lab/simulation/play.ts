@@ -26,6 +26,8 @@ export interface Outcome {
   readonly complaints: readonly string[]
   /** What became of locks that stayed with their process. */
   readonly caching: Caching
+  /** How many findings the driver's page admits: they are not among the violations. */
+  readonly admitted: number
 }
 
 interface Actor {
@@ -94,9 +96,10 @@ export async function play(plan: Plan, kind: StoreKind): Promise<Outcome> {
     fifo: inOrder ? {} : false,
     liveness: { within: kind.liveWithin },
   })
-  const { violations, ...caching } = judgeCaching(plan, history, found, (id) => store.breaks?.(id) ?? [])
+  const promised = found.filter((one) => store.excuses?.(one) !== true)
+  const { violations, ...caching } = judgeCaching(plan, history, promised, (id) => store.breaks?.(id) ?? [])
   complaints.push(...caching.complaints)
-  return { history, violations, complaints, caching }
+  return { history, violations, complaints, caching, admitted: found.length - promised.length }
 }
 
 const isAlive = (actors: Actors, process: number) => actors.get(process)?.process.alive === true

@@ -13,6 +13,8 @@ export interface Found {
   readonly plan: Plan | undefined
   /** Of all runs that were played until then. */
   readonly caching: Caching
+  /** Findings in them that the driver's page admits. */
+  readonly admitted: number
 }
 
 /** Worlds side by side in one thread: most of a run is waiting for promises, which then is waiting for many at once. */
@@ -29,9 +31,11 @@ export async function search(
   broken: (outcome: Outcome) => boolean = isBroken,
 ): Promise<Found> {
   let caching = noCaching
+  let admitted = 0
   const breaks = async (plan: Plan) => {
     const outcome = await play(plan, kind)
     caching = addCaching(caching, outcome.caching)
+    admitted += outcome.admitted
     return broken(outcome)
   }
   let begun = 0
@@ -54,12 +58,12 @@ export async function search(
     await Promise.all(Array.from({ length: lanes }, lane))
     if (failure !== undefined)
       throw new Error(`${kind.name} cannot play ${JSON.stringify(failure.plan)}`, { cause: failure.error })
-    if (first === runs) return { runs, plan: undefined, caching }
+    if (first === runs) return { runs, plan: undefined, caching, admitted }
     const plan = createPlan(kind, seed, first)
     if (!(await breaks(plan)))
       throw new Error(`plan ${first} of seed ${seed} broke ${kind.name} once, and not again`)
-    const counted = caching
-    return { runs: first + 1, plan: await shrinkPlan(plan, breaks), caching: counted }
+    const counted = { caching, admitted }
+    return { runs: first + 1, plan: await shrinkPlan(plan, breaks), ...counted }
   })
 }
 

@@ -24,19 +24,48 @@ before(async () => {
 })
 after(() => machine.close())
 
+const visit: Visit = {
+  ...{ process: 0, at: 0, name: 0, shared: true, permits: 1, wait: -1, ttl: 1_000, fair: true },
+  ...{ stay: 40, leaves: 'release', abort: -1 },
+}
+const planOf = (lock: Plan['lock'], seed: number, visits: Plan['visits']): Plan => ({
+  ...{ seed, lock, rates: [0, 0, 0], visits, faults: [], closes: 1_000 },
+})
+
 test(`redis: ${runs.toLocaleString('en')} schedules break nothing, with locks that stay with their process`, async () => {
   const [reused = 0, gaveWay = 0, tried = 0] = await countsOf('redis', runs)
   // A schedule always plays the same.
   assert.ok(reused > 100 && gaveWay > 5 && tried > 0, `${reused}, ${gaveWay}, ${tried}`)
 })
 
-test('redis with `quarantine: detected`: a process that is new to a restarted server is what `strict` is for', async () => {
-  // Its plans are those of a store that keeps nothing: what they show does not depend on that.
-  const kind = { ...redisStore(machine, undefined, false), caching: false }
-  const found = await search(kind, 4_000, 20, ({ violations }) =>
-    violations.some(({ rule }) => rule === 'exclusion'),
-  )
-  assert.ok(found.plan?.faults.some((fault) => fault.kind === 'restart'))
+test('`quarantine: detected` lets in a process that first meets a server after a loss, and nobody else', async () => {
+  const found = await search(redisStore(machine, undefined, false), 1_000, 20)
+  assert.equal(found.plan, undefined)
+  assert.ok(found.admitted > 0)
+})
+
+const holder: Visit = { ...visit, shared: false, fair: false, stay: 400 }
+const second: Visit = { ...holder, process: 1, at: 60, stay: 40 }
+const earlier: Visit = { ...second, at: 0, name: 1, stay: 0 }
+const trusting = scriptMistakes.find(({ is }) => is.startsWith('trusts a server'))
+
+const faults: Plan['faults'] = [{ kind: 'flush', process: 0, at: 50, ms: 20 }]
+
+test('`quarantine: detected` admits a second holder after a FLUSHALL, if it has not met the server before', async () => {
+  const plan = { ...planOf('mutex', 1, [holder, second]), faults }
+  const { violations, admitted } = await play(plan, redisStore(machine, undefined, false))
+  assert.deepEqual([violations, admitted], [[], 1])
+  const strict = await play(plan, redisStore(machine))
+  assert.deepEqual([strict.violations, strict.admitted], [[], 0])
+})
+
+test('`quarantine: detected` does not admit it after a FLUSHALL, if it has', async () => {
+  assert.ok(trusting)
+  const plan = { ...planOf('mutex', 1, [holder, earlier, second]), faults }
+  const right = await play(plan, redisStore(machine, undefined, false))
+  assert.deepEqual([right.violations, right.admitted], [[], 0])
+  const { violations, admitted } = await play(plan, redisStore(machine, trusting, false))
+  assert.deepEqual([violations.map(({ rule }) => rule), admitted], [['exclusion'], 0])
 })
 
 test('every mistake is one in the scripts as they are', () => {
@@ -58,14 +87,6 @@ for (const mistake of scriptMistakes) {
     assert.ok(found.plan, `not within ${found.runs} schedules`)
   })
 }
-
-const visit: Visit = {
-  ...{ process: 0, at: 0, name: 0, shared: true, permits: 1, wait: -1, ttl: 1_000, fair: true },
-  ...{ stay: 40, leaves: 'release', abort: -1 },
-}
-const planOf = (lock: Plan['lock'], seed: number, visits: Plan['visits']): Plan => ({
-  ...{ seed, lock, rates: [0, 0, 0], visits, faults: [], closes: 1_000 },
-})
 
 test('who fits beside the holder and is let past an earlier waiter that does not is found out', async () => {
   const broken = redisStore(machine, {

@@ -1,5 +1,6 @@
 /** What a run needs of a store: drivers for its processes, and the faults it can suffer. */
 import type { Ability, DriverFactory } from 'holdfast'
+import type { Violation } from 'holdfast/verify'
 import type { SimulatedProcess } from '../process.js'
 import type { World } from '../world.js'
 
@@ -13,6 +14,8 @@ export interface SimulatedStore {
   left(): readonly string[]
   /** When a process noticed that a connection of its had broken, in ms of the world. Of stores with `caching`. */
   breaks?(process: number): readonly number[]
+  /** Does the driver's page admit what was found? Absent: it admits nothing. */
+  excuses?(found: Violation): boolean
   /** The world is over. */
   end?(): void
 }

@@ -9,6 +9,7 @@ import type { World } from '../../world.js'
 import type { SimulatedStore, StoreKind } from '../store.js'
 import { type Command, type ServerMessage, SimulatedIoredis } from './client.js'
 import { type Machine, ServerError, SimulationError } from './machine.js'
+import { watchNewcomers } from './newcomers.js'
 
 /** A mistake in the scripts: what stands there, and what stands there instead. */
 export interface ScriptMistake {
@@ -19,14 +20,13 @@ export interface ScriptMistake {
 
 /** No ttl of a plan is longer; it decides for how long a server that may have forgotten grants nothing. */
 const maxTtl = 1_000
+/** Of the default prefix. */
+const bootKey = 'hf:boot'
 
 /** `strict`: a process that meets an empty server for the first time takes it for one that has lost its data. */
 export function redisStore(machine: Machine, mistake?: ScriptMistake, strict = true): StoreKind {
   return {
-    name:
-      mistake === undefined
-        ? `redis${strict ? '' : ' that trusts what it does not know'}`
-        : `redis that ${mistake.is}`,
+    name: mistake === undefined ? `redis${strict ? '' : '-detected'}` : `redis that ${mistake.is}`,
     abilities: ['exclusive', 'shared', 'permits'],
     faults: [
       ...(['cut', 'cutAll', 'freeze', 'slow', 'restart', 'restartOlder', 'flush', 'clockBack'] as const),
@@ -54,6 +54,7 @@ function makeStore(
   let started = wallAt(0) - 86_400_000_000
   let setBack = 0
   let flushed = 0
+  const newcomers = watchNewcomers((token) => (token - wallAt(0)) / 1000)
 
   function newRun(): string {
     return Array.from({ length: 40 }, () => Math.floor(world.chance() * 16).toString(16)).join('')
@@ -77,6 +78,9 @@ function makeStore(
       const [script = '', count = '0', ...rest] = args
       const keys = rest.slice(0, Number(count))
       if (name === 'EVAL') server.tell(info())
+      // Only the script that meets a server has the marker as its only key.
+      if (!strict && keys.length === 1 && keys[0] === bootKey && rest[1] === '-' && !isBarred())
+        newcomers.met(from.process.id, world.now)
       const { reply, published } = server.run(name, script, keys, rest.slice(keys.length), wall())
       for (const [channel, text] of published) {
         for (const remote of channels.get(channel) ?? []) remote.send({ channel, text })
@@ -92,6 +96,13 @@ function makeStore(
     else throw new SimulationError(`the simulated Redis: there is no command ${name}`)
     server.listeners(channel, listening.size)
     return [name.toLowerCase(), channel, listening.size]
+  }
+
+  /** By a marker that is from another life of the server, or says so itself. */
+  function isBarred(): boolean {
+    const { reply } = server.run('EVAL', "return redis.call('GET', KEYS[1])", [bootKey], [], wall())
+    const [, till, boot] = /^(\d+) (\S+) /.exec(String(reply ?? '')) ?? []
+    return till !== undefined && (boot !== run.slice(0, 16) || Number(till) > wall())
   }
 
   function info(): string {
@@ -121,6 +132,7 @@ function makeStore(
     server.forgetScripts()
     run = newRun()
     started = wall()
+    newcomers.lost(world.now)
     network.restart()
   }
 
@@ -145,6 +157,7 @@ function makeStore(
       flush: () => {
         server.flush()
         flushed++
+        newcomers.lost(world.now)
       },
       clockBack: (ms) => {
         setBack += ms * 10
@@ -154,6 +167,7 @@ function makeStore(
     killed: (process) => network.cut(process),
     left: () => server.busy(wall()),
     breaks: (process) => breaks.get(process) ?? [],
+    excuses: newcomers.excuses,
     end() {
       for (const driver of drivers) driver.close()
       server.end()
