@@ -1,6 +1,6 @@
 /** Those who play in a scene with a store that several scenes share. Each has a cable of its own that can be pulled. */
 import type { TcpProxy } from '../../test/support/proxy.js'
-import type { At, Lock, SharedWay } from './lock.js'
+import { type At, type Lock, type SharedWay, sceneTimeout } from './lock.js'
 import type { SceneContext } from './scene-context.js'
 
 export interface Located {
@@ -40,7 +40,7 @@ export class SceneClients<Server extends Located, Way extends SharedWay> {
     }
     const lock = this.way.open(at, this.place.history.recorder(name, pid))
     this.place.keep(() => lock.close())
-    await (await lock.take(`rehearsal ${pid}`, 3_000, 3_000))?.release()
+    await (await lock.take(`rehearsal ${pid}`, 3_000, sceneTimeout))?.release()
     return { pid, at, lock, cable }
   }
 }

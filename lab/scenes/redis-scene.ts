@@ -93,7 +93,7 @@ export class RedisSceneContext implements AsyncDisposable {
   async player(name: string): Promise<RedisClientOfScene> {
     const player = await this.newcomer(name, this.servers)
     for (const time of [1, 2])
-      await (await player.lock.take(`rehearsal ${player.pid}.${time}`, 1_000, 1_000))?.release()
+      await (await player.lock.take(`rehearsal ${player.pid}.${time}`, 1_000, sceneTimeout))?.release()
     return player
   }
 
