@@ -90,7 +90,7 @@ describe('recorded locks', () => {
       let renewals = 0
       locks.on('renewed', () => renewals++)
       // It is to be renewed although the machine stands still for a moment.
-      const lease = await locks.mutex('x').acquire({ ttl: 3_000 })
+      const lease = await locks.mutex('x').acquire({ ttl: 6_000 })
       await until(() => renewals > 0)
       await locks.forceRelease('x')
       await until(() => lease.state === 'lost')

@@ -261,7 +261,7 @@ test('NOPERM: an account that loses INFO keeps what it holds over a reconnection
     ioredis: { username: 'app', password: 'secret', enableReadyCheck: false },
   })
   const [kept, taken] = [
-    await locks.mutex('kept').acquire({ ttl: 3_000 }),
+    await locks.mutex('kept').acquire({ ttl: 6_000 }),
     await locks.mutex('taken').acquire(),
   ]
   let renewed = 0

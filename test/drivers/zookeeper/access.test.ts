@@ -21,11 +21,11 @@ const server = await startZookeeper({ tls: pem })
 const secure = server.secureAddress ?? ''
 
 const open = (options: Omit<ZookeeperOptions, 'servers' | 'strategy'>, servers = secure) =>
-  createLocks(zookeeper({ servers, sessionTimeout: 4_000, tickTime: 500, ...options }))
+  createLocks(zookeeper({ servers, sessionTimeout: 10_000, tickTime: 500, ...options }))
 
 test('over TLS a lock is taken, waited for, handed over and kept', async () => {
   const [a, b] = [open({ tls: { ca } }), open({ tls: { ca } })]
-  const lease = await a.mutex('secret').acquire({ ttl: 3_000 })
+  const lease = await a.mutex('secret').acquire({ ttl: 9_000 })
   const next = b.mutex('secret').acquire()
   await new Promise((resolve) => a.on('renewed', resolve))
   assert.equal(lease.isHeld, true)
