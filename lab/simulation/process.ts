@@ -78,6 +78,13 @@ export function makeProcess(world: World, id: number, rate: number, seed: number
     soon(fn) {
       hears(world.now, fn)
     },
+    shortly(fn) {
+      let cancelled = false
+      hears(world.now, () => cancelled || fn())
+      return () => {
+        cancelled = true
+      }
+    },
   }
 
   const prefix = id.toString(16).padStart(4, '0')

@@ -71,7 +71,7 @@ export class Acquisition implements QueueEntry, WaitListener {
     const timeout = once
       ? Math.min(terms.ttl, maxAttemptTtl, caller.batch?.longest ?? maxAttemptTtl)
       : terms.wait
-    this.deadline = new WaitDeadline(clock, lazyTimers, this.asked + timeout, terms.signal, this)
+    this.deadline = new WaitDeadline(clock, lazyTimers, this.asked, timeout, terms.signal, this)
     const { events } = queue.engine
     if (events.wants('requested')) events.emit('requested', this.#about())
   }

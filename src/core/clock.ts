@@ -22,6 +22,8 @@ export interface Clock {
   at(at: number, fn: () => void, options?: { readonly ref?: boolean }): () => void
   /** Calls `fn` after the current microtasks: for work that is mostly unneeded by then. */
   soon(fn: () => void): void
+  /** Calls `fn` within a few hundredths of a second: for work that is mostly unneeded by then. Returns a function that cancels. */
+  shortly(fn: () => void): () => void
 }
 
 interface BootClock {
@@ -58,6 +60,11 @@ const maxReadGap = 20
 const bootClockAtLeastEvery = 20
 /** By how many ms the wall clock must have moved against the other. Less than the shortest sleep that counts. */
 const wallClockJump = 50
+/**
+ * What `shortly` means, in ms. While a timer is due within few ms, each wait of the event loop sets the timer of the
+ * processor, which costs more than what is saved.
+ */
+const shortlyIs = 20
 /** Node fires a longer timer at once. */
 const maxTimer = 2 ** 31 - 1
 
@@ -105,8 +112,13 @@ export function systemClock(boot: () => number = sinceBoot, wall: () => number =
     return () => clearTimeout(handle)
   }
 
+  const shortly: Clock['shortly'] = (fn) => {
+    const handle = setTimeout(fn, shortlyIs)
+    return () => clearTimeout(handle)
+  }
+
   noticeSleep()
-  return { now, noticeSleep, at, soon: (fn) => void setImmediate(fn) }
+  return { now, noticeSleep, at, soon: (fn) => void setImmediate(fn), shortly }
 }
 
 /**

@@ -113,14 +113,11 @@ export class Engine {
   /** Background work at a later moment. It neither keeps the process alive nor outlives `close()`. */
   schedule(at: number, fn: () => void): () => void {
     if (this.closed) return () => undefined
-    const cancel = this.clock.at(
-      at,
-      () => {
-        this.#later.delete(cancel)
-        fn()
-      },
-      { ref: false },
-    )
+    const run = () => {
+      this.#later.delete(cancel)
+      fn()
+    }
+    const cancel = this.clock.at(at, run, { ref: false })
     this.#later.add(cancel)
     return () => void (this.#later.delete(cancel) && cancel())
   }
@@ -169,6 +166,7 @@ export class Engine {
     this.#later.clear()
     this.timers.clear()
     await this.driver.close()
+    this.lazyTimers.close()
     this.events.clear()
   }
 }

@@ -1,50 +1,88 @@
 /**
  * How long a caller is willing to wait: deadline and abort in one object.
  *
- * Most acquisitions end within the following microtasks, so a `WaitDeadline` arms its timer and its abort listener only
- * after those, or when a driver reads the signal because it is about to park.
+ * Most acquisitions end at once, so a `WaitDeadline` arms its timer a moment later: with a signal to listen to after
+ * the current microtasks, without one `shortly`; in any case when a driver reads the signal because it is about to park.
  */
 import type { Clock } from './clock.js'
 import { onAbort } from './on-abort.js'
 
 export type WaitOutcome = 'deadline' | 'aborted' | 'closed'
 
-/** Gets its timer or listener only if still pending after the current microtasks. */
+/** Gets its timer or listener only if still pending a moment later. */
 export interface LazyTimer {
   readonly isOver: boolean
   arm(): void
 }
 
+/** What is due earlier than in so many ms cannot wait until `shortly`. */
+const urgent = 100
+
 /** Everything in one `createLocks` that waits and is not armed yet. */
 export class LazyTimers {
-  readonly #clock: Clock
-  #waits: LazyTimer[] = []
-  #scheduled = false
-  #sweepAt = 1024
+  readonly #afterMicrotasks = new Unarmed((arm) => process.nextTick(arm))
+  readonly #soon: Unarmed
+  readonly #shortly: Unarmed
+  #cancel: (() => void) | undefined
 
   constructor(clock: Clock) {
-    this.#clock = clock
+    this.#soon = new Unarmed((arm) => clock.soon(arm))
+    this.#shortly = new Unarmed((arm) => {
+      this.#cancel = clock.shortly(arm)
+    })
+  }
+
+  /** Arms it right after the current microtasks, in which most of its kind end. */
+  addBriefly(wait: LazyTimer): void {
+    this.#afterMicrotasks.add(wait)
+  }
+
+  /**
+   * Arms it once the store may have replied.
+   * @param dueIn ms until it is due; 0: it listens for what may happen at any moment
+   */
+  add(wait: LazyTimer, dueIn: number): void {
+    if (dueIn < urgent) this.#soon.add(wait)
+    else this.#shortly.add(wait)
+  }
+
+  /** Leaves no timer of its own behind. */
+  close(): void {
+    this.#cancel?.()
+    this.#shortly.arm()
+  }
+}
+
+class Unarmed {
+  readonly #schedule: (arm: () => void) => void
+  #waits: LazyTimer[] = []
+  #scheduled = false
+  #sweepAt = 64
+
+  constructor(schedule: (arm: () => void) => void) {
+    this.#schedule = schedule
   }
 
   add(wait: LazyTimer): void {
     this.#waits.push(wait)
-    if (!this.#scheduled) this.#schedule()
+    if (!this.#scheduled) {
+      this.#scheduled = true
+      this.#schedule(() => this.arm())
+    }
     if (this.#waits.length >= this.#sweepAt) this.#sweep()
   }
 
-  #schedule(): void {
-    this.#scheduled = true
-    this.#clock.soon(() => {
-      this.#scheduled = false
-      for (const wait of this.#waits) if (!wait.isOver) wait.arm()
-      this.#waits.length = 0
-    })
+  arm(): void {
+    this.#scheduled = false
+    const waits = this.#waits
+    this.#waits = []
+    for (const wait of waits) if (!wait.isOver) wait.arm()
   }
 
-  /** A loop that never leaves the microtasks must not accumulate finished waits. */
+  /** A loop that never leaves the microtasks, or ends each wait at once, must not accumulate finished waits. */
   #sweep(): void {
     this.#waits = this.#waits.filter((wait) => !wait.isOver)
-    this.#sweepAt = Math.max(1024, 2 * this.#waits.length)
+    this.#sweepAt = Math.max(64, 2 * this.#waits.length)
   }
 }
 
@@ -68,15 +106,16 @@ export class WaitDeadline implements LazyTimer {
   constructor(
     clock: Clock,
     unarmed: LazyTimers,
-    deadline: number,
+    asked: number,
+    wait: number,
     signal: AbortSignal | undefined,
     waiting: WaitListener,
   ) {
     this.#clock = clock
-    this.deadline = deadline
+    this.deadline = asked + wait
     this.#signal = signal
     this.#waiting = waiting
-    unarmed.add(this)
+    unarmed.add(this, signal === undefined ? wait : 0)
   }
 
   get isOver(): boolean {

@@ -95,7 +95,7 @@ export class Watchdog implements Entry, LazyTimer {
     }
     this.#rememberUntil()
     if (autoRenew) planRenewal(this.#lease, now)
-    engine.lazyTimers.add(this)
+    engine.lazyTimers.addBriefly(this)
   }
 
   get isOver(): boolean {

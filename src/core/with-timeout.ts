@@ -27,25 +27,25 @@ export function withTimeout<R, T>(
       (result) => answer.done(result),
       () => answer.done(undefined),
     )
-    engine.lazyTimers.add(answer)
+    engine.lazyTimers.add(answer, ms)
   })
 }
 
 class Answer<R> implements LazyTimer {
   isOver = false
   readonly #engine: Engine
-  readonly #ms: number
+  readonly #until: number
   readonly #resolve: (result: R | undefined) => void
   #disarm: (() => void) | undefined
 
   constructor(engine: Engine, ms: number, resolve: (result: R | undefined) => void) {
     this.#engine = engine
-    this.#ms = ms
+    this.#until = engine.clock.now() + ms
     this.#resolve = resolve
   }
 
   arm(): void {
-    this.#disarm = this.#engine.clock.at(this.#engine.clock.now() + this.#ms, () => this.done(undefined))
+    this.#disarm = this.#engine.clock.at(this.#until, () => this.done(undefined))
   }
 
   done(result: R | undefined): void {

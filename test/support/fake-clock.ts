@@ -53,6 +53,10 @@ export function fakeClock(start = 1_000_000): FakeClock {
       return () => void timers.delete(timer)
     },
     soon: (fn) => void setImmediate(fn),
+    shortly: (fn) => {
+      const handle = setImmediate(fn)
+      return () => clearImmediate(handle)
+    },
     advance: async (ms) => {
       const until = now + ms
       await settle()
