@@ -22,7 +22,7 @@ async function describeLocks(store: Store, ttl: number): Promise<string> {
   if (client === undefined) return 'nobody can look past the faults'
   const locks = createLocks(client.driver, { ttl })
   try {
-    const names = locksAmong(subjectsFor(locks.driver.traits)).map(({ name }) => name)
+    const names = locksAmong(subjectsFor(locks.driver.traits, store.lingers)).map(({ name }) => name)
     const all = names.map(async (name) => `${name}: ${JSON.stringify(await locks.inspect(name))}`)
     return (await Promise.all(all)).join('\n')
   } finally {

@@ -16,7 +16,7 @@ export async function inspectFinally(store: Store, journal: Recorder, ttl: numbe
   if (store.direct === undefined) return []
   const client = await store.direct()
   const locks = recordLocks(createLocks(client.driver, { ttl }), journal)
-  const subjects = locksAmong(subjectsFor(locks.driver.traits))
+  const subjects = locksAmong(subjectsFor(locks.driver.traits, store.lingers))
   const within = store.settles + deadWaiterTimeout
   try {
     const signal = AbortSignal.timeout(within)

@@ -77,8 +77,10 @@ async function main(): Promise<void> {
     })
     const where = writeReport(result, out)
     const { verdict, faults, granted, violations, excused } = summarize(result)
+    const { caching } = result
+    const reused = caching === undefined ? '' : `${caching.reused} used again without a request, `
     console.log(
-      `${name.padEnd(15)} seed ${seed}: ${verdict}; ${faults} faults, ${granted} acquisitions granted, ${violations} violations, ${excused} excused (${result.took.toFixed(0)} s, ${where}/report.md)`,
+      `${name.padEnd(15)} seed ${seed}: ${verdict}; ${faults} faults, ${granted} acquisitions granted, ${reused}${violations} violations, ${excused} excused (${result.took.toFixed(0)} s, ${where}/report.md)`,
     )
     for (const complaint of result.complaints) console.log(`  ! ${complaint}`)
     if (verdict !== 'no violation') process.exitCode = 1

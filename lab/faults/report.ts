@@ -76,6 +76,7 @@ export function markdown(result: RunResult): string {
     `| renewals | ${counts.renewals} |`,
     `| guarded writes accepted, stale ones refused | ${counts.guarded}, ${counts.stale} |`,
     `| a process of the lab starved by the machine | ${(counts.starved / 1000).toFixed(1)} s |`,
+    ...reuses(result),
     `| **violations** | **${result.violations.length}** |`,
     `| seen where the driver promises nothing | ${result.excused.length} |`,
     '',
@@ -94,6 +95,15 @@ export function markdown(result: RunResult): string {
     if (result.violations.length > 10) lines.push(`… and ${result.violations.length - 10} more.`)
   }
   return `${lines.join('\n').trimEnd()}\n`
+}
+
+function reuses({ caching }: RunResult): string[] {
+  if (caching === undefined) return []
+  const { lingering, reused, gaveWay } = caching
+  const none = reused === 0 ? ' **No lock was ever used again: this run says nothing of `linger`.**' : ''
+  return [
+    `| granted with \`linger\`, used again without a request, given to others meanwhile | ${lingering}, ${reused}, ${gaveWay}.${none} |`,
+  ]
 }
 
 function section(title: string, items: readonly string[]): string[] {

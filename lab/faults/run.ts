@@ -90,6 +90,7 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
     folder,
     seed: seed + 1000 * round + n,
     tellsStanding: store.direct === undefined,
+    lingers: store.lingers === true,
   })
   let workerPool: WorkerPool | undefined
   const unwatch = watchStarvation(journal)

@@ -56,6 +56,8 @@ export interface Store {
   readonly faults: readonly Fault[]
   /** What a fault of a worker, or of an operator, excuses here. */
   excused?(fault: Fault): Fault
+  /** Locks stay with their process for a while after some of their releases (`linger`). @default false */
+  readonly lingers?: boolean
   /** Maximum ms after the last undo until every waiter is served. */
   readonly settles: number
   /** Guarantees this driver does not give during such faults, with the reason in a comment. */

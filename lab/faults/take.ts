@@ -13,20 +13,21 @@ export async function acquireRandomly(
   lock: Lock,
   { kind, slow }: Subject,
   random: Chance,
-  ttl: number,
+  { ttl, linger }: { readonly ttl: number; readonly linger: number },
 ): Promise<Lease | undefined> {
   const permits = kind === 'semaphore' ? { permits: 1 + random.below(permitsOf - 1) } : {}
+  const stays = linger > 0 && kind !== 'semaphore' ? { linger } : {}
   const way = random.next()
   // A waiter knows how long the holder has; a try shows what the store admits.
   const tries = slow ? 0.4 : 0.08
-  if (way < tries) return lock.tryAcquire(permits)
+  if (way < tries) return lock.tryAcquire({ ...permits, ...stays })
   const fair = kind === 'fair' ? { fair: true } : {}
   const wait = randomWait(random, ttl)
-  if (way > 0.06 + tries) return lock.acquire({ ...permits, ...fair, ...wait })
+  if (way > 0.06 + tries) return lock.acquire({ ...permits, ...stays, ...fair, ...wait })
   const gone = new AbortController()
   const timer = setTimeout(() => gone.abort(), random.between(0, 40))
   try {
-    return await lock.acquire({ ...permits, ...fair, signal: gone.signal })
+    return await lock.acquire({ ...permits, ...stays, ...fair, signal: gone.signal })
   } finally {
     clearTimeout(timer)
   }
@@ -47,4 +48,14 @@ function randomWait(random: Chance, ttl: number): { wait: number } {
 export function randomTerm(random: Chance, ttl: number, least: number): number | undefined {
   if (random.next() < 0.4) return undefined
   return Math.max(least, Math.round(random.between(0.1, longest) * ttl))
+}
+
+/** For how long a lock stays with its process after a release, in ms: in one of two takes not at all. */
+export function randomLinger(random: Chance, ttl: number): number {
+  return random.next() < 0.5 ? 0 : someLinger(random, ttl)
+}
+
+/** Log-uniform, from much shorter than a ttl to longer than one. */
+export function someLinger(random: Chance, ttl: number): number {
+  return Math.ceil(ttl * Math.exp(random.between(Math.log(0.02), Math.log(4))))
 }

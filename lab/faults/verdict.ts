@@ -1,7 +1,9 @@
 /** The verdict on a run's history; violations that a driver does not rule out after certain faults are counted apart. */
 import { type Acquisition, check, type History, type Violation } from 'holdfast/verify'
+import { type CachingCounts, findCaching } from './caching.js'
 import { findStarvation, type Starvation } from './starvation.js'
 import type { Fault, Store } from './store.js'
+import { longest } from './workload.js'
 
 export interface ExcusedViolation {
   readonly violation: Violation
@@ -30,6 +32,8 @@ export interface Verdict {
   /** Failures of the run itself: a fault that could not be done, a worker that crashed. */
   readonly complaints: readonly string[]
   readonly counts: Counts
+  /** Where locks may stay with their process. */
+  readonly caching?: CachingCounts
 }
 
 interface Span {
@@ -40,7 +44,7 @@ interface Span {
 }
 
 /** What the verdict depends on besides the history: `ttl` is that of the run, in ms. */
-export type Judged = Pick<Store, 'settles' | 'check'> & { readonly ttl: number }
+export type Judged = Pick<Store, 'settles' | 'check' | 'lingers'> & { readonly ttl: number }
 
 /** How long after a fault order may be violated, in ms: an affected worker comes back in its own time. */
 const excuseWindow = 1_000
@@ -54,17 +58,23 @@ export function evaluateRun(
   const starvation = findStarvation(whole)
   const { history } = starvation
   const spans = faultSpans(history)
+  const { lag = 0 } = store.check?.falseBusy || {}
+  const { excuse: cached, ...caching } = findCaching(history, longest * store.ttl + lag)
   const violations: Violation[] = []
   const excused: ExcusedViolation[] = []
   for (const violation of check(history, { liveness: { within: store.settles }, ...store.check })) {
     if (violation.rule === 'fifo' && violation.parties.some((one) => touched(one, spans, history.end)))
       continue
-    const excuse = excuseFor(violation, spans, faults) ?? excuseForMachine(violation, starvation, store)
+    const why = cached(violation)
+    const excuse =
+      excuseFor(violation, spans, faults) ??
+      excuseForMachine(violation, starvation, store) ??
+      (why === undefined ? undefined : { fault: 'linger', why })
     if (excuse === undefined) violations.push(violation)
     else excused.push({ violation, ...excuse })
   }
   const counts = { ...countEvents(history), starved: Math.round(starvation.within(0, history.end)) }
-  return { violations, excused, complaints, counts }
+  return { violations, excused, complaints, counts, ...(store.lingers === true && { caching }) }
 }
 
 /**

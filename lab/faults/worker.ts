@@ -5,11 +5,14 @@
 import { join } from 'node:path'
 import { createLocks, type Lease, type Locks } from 'holdfast'
 import { getAttempt, type Recorder, recorder, recordLocks } from 'holdfast/verify'
+import { noteHandOvers, noteLinger } from './caching.js'
 import { type Chance, chance } from './chance.js'
+import { countUnder } from './counter.js'
 import { burst, forceReleaseAny } from './crowd.js'
+import { keepTaking } from './keeper.js'
 import { watchStarvation } from './starvation.js'
 import type { LabDriver } from './store.js'
-import { acquireRandomly, createLock, randomTerm } from './take.js'
+import { acquireRandomly, createLock, randomLinger, randomTerm } from './take.js'
 import { transactions } from './transactions.js'
 import {
   type GuardAnswer,
@@ -80,13 +83,18 @@ async function makeClient(n: number) {
   const path = join(task.folder, `${process.pid}-${n}-${task.seed}.jsonl`)
   const journal = recorder(path, { label: task.clients > 1 ? `client-${n}` : 'worker' })
   const locks = recordLocks(createLocks(client.driver, { ttl: task.ttl, wait: 4 * task.ttl }), journal)
-  const subjects = subjectsFor(locks.driver.traits)
+  const subjects = subjectsFor(locks.driver.traits, task.lingers)
   leastTerm = locks.driver.traits.minTtl
   const slow = subjects.filter((one) => one.slow)
-  const quick = subjects.filter((one) => !one.slow)
+  const kept = subjects.filter((one) => one.kept)
+  const quick = subjects.filter((one) => !one.slow && !one.kept)
+  const take = (subject: Subject, random: Chance, linger: number) =>
+    once(locks, journal, { subject, subjects, linger }, random)
   const lane = async (from: readonly Subject[], random: Chance) => {
-    while (!stopping) await once(locks, journal, random.pick(from), subjects, random)
+    const linger = () => (task.lingers ? randomLinger(random, task.ttl) : 0)
+    while (!stopping) await take(random.pick(from), random, linger())
   }
+  if (task.lingers) noteHandOvers(locks, journal)
   const besides = new Set<Promise<void>>()
   const beside = (work: Promise<void>) => {
     if (stopping) return
@@ -104,6 +112,7 @@ async function makeClient(n: number) {
       )
       if (client.transaction !== undefined)
         lanes.push(transactions(client, journal, subjects, task.ttl, random.fork(), () => stopping))
+      if (kept.length > 0) lanes.push(keepTaking(kept, task, random.fork(), () => stopping, take))
       await Promise.all(lanes)
       await Promise.all(besides)
     },
@@ -128,11 +137,17 @@ function count(): void {
   if (counted % 100 === 0) send({ is: 'asked', more: 100 })
 }
 
+interface Take {
+  readonly subject: Subject
+  readonly subjects: readonly Subject[]
+  /** In ms; 0: the lock goes back at once. */
+  readonly linger: number
+}
+
 async function once(
   locks: Locks,
   journal: Recorder,
-  subject: Subject,
-  subjects: readonly Subject[],
+  { subject, subjects, linger }: Take,
   random: Chance,
 ): Promise<void> {
   const parts = subjects.filter(({ name }) => subject.of?.includes(name))
@@ -141,32 +156,19 @@ async function once(
       ? locks.all(parts.map((part) => createLock(locks, part, random)))
       : createLock(locks, subject, random)
   count()
-  const lease = await acquireRandomly(lock, subject, random, task.ttl).catch(expected)
+  const lease = await acquireRandomly(lock, subject, random, { ttl: task.ttl, linger }).catch(expected)
   if (lease === undefined) return pause(random.between(0, 4))
+  if (linger > 0) noteLinger(journal, lease, linger)
   await section(journal, subject, lease, random)
   await lease.release()
   if (random.next() < 0.2 && !task.brisk) await pause(random.between(0, 2))
 }
 
 async function section(journal: Recorder, subject: Subject, lease: Lease, random: Chance): Promise<void> {
-  const counts = subject.guarded === true && random.next() < 0.3
-  if (!counts) return holdFor(subject, lease, random)
+  const hold = () => holdFor(subject, lease, random)
+  if (subject.guarded !== true || random.next() >= 0.3) return hold()
   const about = { name: subject.name, attempt: getAttempt(lease), token: lease.token }
-  const read = await access({ ...about, op: 'read', value: 0 })
-  await holdFor(subject, lease, random)
-  if (read.ok) await access({ ...about, op: 'write', value: read.value + 1 })
-
-  async function access(ask: GuardAsk & { attempt: string }): Promise<GuardAnswer> {
-    const { op, name, attempt, token, value } = ask
-    const event = { op, name, attempt, token, ...(op === 'write' && { value }) } as const
-    journal.write({ ...event, phase: 'invoke' })
-    const answer = await askGuard({ op, name, token, value })
-    if (answer.ok) {
-      const { value, seq } = answer
-      journal.write({ ...event, phase: 'ok', value, ...(op === 'write' && { seq }) })
-    } else journal.write({ ...event, phase: 'fail', kind: 'stale' })
-    return answer
-  }
+  await countUnder(journal, about, askGuard, hold)
 }
 
 async function holdFor({ slow }: Subject, lease: Lease, random: Chance): Promise<void> {

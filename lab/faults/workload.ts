@@ -14,6 +14,8 @@ export interface Subject {
   readonly guarded?: boolean
   /** Sometimes held for longer than a ttl, so that renewals matter. */
   readonly slow?: boolean
+  /** One process takes it again and again, with `linger`, and then another. Only where locks may stay with their process. */
+  readonly kept?: boolean
 }
 
 export const permitsOf = 3
@@ -31,10 +33,13 @@ const all: readonly Subject[] = [
   { name: 'transfer', kind: 'together', of: ['stock', 'mail', 'page', 'seats'] },
   { name: 'report', kind: 'mutex', slow: true, guarded: true },
   { name: 'archive', kind: 'read-write', slow: true },
+  { name: 'account 1', kind: 'mutex', guarded: true, kept: true },
+  { name: 'account 2', kind: 'mutex', guarded: true, kept: true },
+  { name: 'account 3', kind: 'mutex', guarded: true, kept: true },
 ]
 
-/** The subjects a driver supports. */
-export function subjectsFor(traits: Traits): Subject[] {
+/** The subjects a driver supports. @param lingers see `Store` */
+export function subjectsFor(traits: Traits, lingers = false): Subject[] {
   const modes = {
     mutex: 'exclusive',
     fair: 'exclusive',
@@ -42,7 +47,9 @@ export function subjectsFor(traits: Traits): Subject[] {
     semaphore: 'permits',
     together: 'exclusive',
   } as const
-  return all.filter(({ kind }) => traits.modes.includes(modes[kind]) && (kind !== 'fair' || traits.fair))
+  return all
+    .filter(({ kept }) => lingers || !kept)
+    .filter(({ kind }) => traits.modes.includes(modes[kind]) && (kind !== 'fair' || traits.fair))
 }
 
 /** The locks among them: each name once. */
@@ -63,6 +70,8 @@ export interface Task {
   readonly seed: number
   /** The worker reports at the end what is left in the store. */
   readonly tellsStanding: boolean
+  /** Of every two takes, one has a `linger`. */
+  readonly lingers: boolean
 }
 
 export type Order =

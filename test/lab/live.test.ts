@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { after, it } from 'node:test'
 import { leakCheck } from '../support/leaks.js'
-import { faultsIn, liveRuns, type Report } from './support/live-runs.js'
+import { faultsIn, liveRuns, type Report, reusesIn } from './support/live-runs.js'
 
 /**
  * Faults are what the plan of a seed says, and acquisitions go on until there are enough: neither hangs on how fast the
@@ -28,6 +28,11 @@ it('together there were at least 150 faults and 100,000 acquisitions', () => {
   assert.ok(faults >= 150, `${faults} faults`)
   const acquisitions = sum(({ counts }) => counts.acquisitions)
   assert.ok(acquisitions >= 100_000, `${acquisitions} acquisitions`)
+})
+
+it('locks that had stayed with their process were used again', () => {
+  const reuses = reusesIn(reports)
+  assert.ok(reuses.length === 2 && reuses.every((count) => count > 0), `${reuses}`)
 })
 
 after(leakCheck)

@@ -14,6 +14,7 @@ export const lab: LabDriver = made({
     place: () => folder,
     direct: () => ({ driver: local({ directory: folder }), close: () => undefined }),
     faults: directoryFaults(folder),
+    lingers: true,
     settles: 5_000,
     // Order is not guaranteed during a broker hand-over: a new request may come before a waiter that has not reconnected yet.
     check: { fifo: false, falseBusy: { lag: 5_000 } },

@@ -73,6 +73,7 @@ export const lab: LabDriver = made({
         ahead,
         forgedMessages([server]),
       ],
+      lingers: true,
       settles: 4 * ttl + 4_000,
       answers: serverAnswers([server]),
       // Tries are refused while a server that may have forgotten locks lets everything expire.

@@ -14,6 +14,7 @@ export interface Report {
   readonly counts: { readonly acquisitions: number }
   readonly violations: readonly { readonly message: string }[]
   readonly complaints: readonly string[]
+  readonly caching?: { readonly reused: number }
   readonly took: number
 }
 
@@ -26,6 +27,10 @@ function reportIn(folder: string): string {
 const main = fileURLToPath(new URL('../../../lab/faults/main.js', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-live-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
+/** How often a lock that had stayed with its process was used again, by runs where locks do that. */
+export const reusesIn = (reports: readonly Report[]): number[] =>
+  reports.flatMap(({ caching }) => caching?.reused ?? [])
+
 export const faultsIn = ({ faults }: Report): number =>
   Object.values(faults).reduce((total, count) => total + count, 0)
 

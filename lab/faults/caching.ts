@@ -1,0 +1,104 @@
+/**
+ * What the judges of `holdfast/verify` need to know of locks that stay with their process after a release (`linger`). The workers write down which
+ * takes have a `linger`, and which grants came without a request: such a one is a reuse, unless it was asked for before the release.
+ */
+import type { Lease, Locks } from 'holdfast'
+import type { Acquisition, Event, History, Recorder, Violation } from 'holdfast/verify'
+
+/** How often it happened. */
+export interface CachingCounts {
+  /** Takes with `linger` that were granted. */
+  readonly lingering: number
+  /** Grants that came without a request to the store, after the release of the holder before. */
+  readonly reused: number
+  /** Grants to others while the lock would have stayed longer with the one that had it. */
+  readonly gaveWay: number
+}
+
+export interface Caching extends CachingCounts {
+  /** Why caching explains a finding; undefined: it does not. */
+  excuse(violation: Violation): string | undefined
+}
+
+const lingers = 'lingers'
+const handedOver = 'handed over'
+
+/** The lock stays with the process for `linger` ms after the release of this lease. */
+export function noteLinger(journal: Recorder, lease: Lease, linger: number): void {
+  const { leases = [lease] } = lease as Lease & { readonly leases?: readonly Lease[] }
+  for (const { name, token } of leases)
+    journal.write({ op: 'acquire', phase: 'info', kind: lingers, name, token, value: linger })
+}
+
+/** Notes every grant that comes without a request to the store. */
+export function noteHandOvers(locks: Locks, journal: Recorder): void {
+  locks.on('granted', ({ name, token, handedOff }) => {
+    if (handedOff) journal.write({ op: 'acquire', phase: 'info', kind: handedOver, name, token })
+  })
+}
+
+/** A single attempt that a cache has refused stands in line for at least so many ms. */
+const leastPatience = 10 * 0.99
+
+/** @param kept how long a store may keep what nobody renews, or grant nothing, in ms */
+export function findCaching({ events, acquisitions }: History, kept: number): Caching {
+  const lingering = new Map<string, number>()
+  const handed = new Set<string>()
+  for (const event of events) {
+    const { attempt, op, kind, value = 0 } = event
+    if (op !== 'acquire' || attempt !== undefined) continue
+    if (kind === lingers) lingering.set(key(event), value * 1e6)
+    else if (kind === handedOver) handed.add(key(event))
+  }
+  const reuses = new Set<Acquisition>()
+  const cached: Acquisition[] = []
+  let gaveWay = 0
+  for (const granted of inOrder(acquisitions)) {
+    const own = new Map<string, Acquisition>()
+    for (const [i, one] of granted.entries()) {
+      const before = own.get(one.client)
+      if (handed.has(key(one)) && (before?.releasing ?? Number.POSITIVE_INFINITY) < one.invoked)
+        reuses.add(one)
+      const last = granted[i - 1]
+      if (last?.released !== undefined && last.client !== one.client && last.died === undefined)
+        if ((one.granted ?? 0) < last.released + (lingering.get(key(last)) ?? 0)) gaveWay++
+      if (lingering.has(key(one)) && one.released !== undefined) cached.push(one)
+      own.set(one.client, one)
+    }
+  }
+  const wasCached = ({ name, invoked, failed = 0 }: Acquisition) =>
+    cached.some((one) => {
+      const { released = 0 } = one
+      const until = released + (lingering.get(key(one)) ?? 0) + kept * 1e6
+      return one.name === name && released <= failed && invoked <= until
+    })
+  return {
+    lingering: lingering.size,
+    reused: reuses.size,
+    gaveWay,
+    excuse: ({ rule, parties }) => {
+      if (rule === 'false-busy' && parties.every((one) => waited(one) && wasCached(one)))
+        return 'a process had it cached, and did not hear in time of who stood in line for it (docs/primitives.md)'
+      if (rule === 'tokens' && parties.some((one) => one.forced !== undefined && reuses.has(one)))
+        return 'an operator took a lock that its process had cached, and used again before it heard of that (docs/primitives.md)'
+      return undefined
+    },
+  }
+}
+
+const waited = ({ invoked, failed = 0 }: Acquisition) => failed - invoked >= leastPatience * 1e6
+
+const key = ({ client, name, token }: Pick<Event, 'client' | 'name' | 'token'> | Acquisition) =>
+  `${client} ${token} ${name}`
+
+/** Of each name, those that were granted, by token. */
+function inOrder(acquisitions: readonly Acquisition[]): Acquisition[][] {
+  const names = new Map<string, Acquisition[]>()
+  for (const one of acquisitions) {
+    if (one.granted === undefined) continue
+    const known = names.get(one.name)
+    if (known === undefined) names.set(one.name, [one])
+    else known.push(one)
+  }
+  return [...names.values()].map((all) => all.sort((a, b) => (a.token ?? 0) - (b.token ?? 0)))
+}
