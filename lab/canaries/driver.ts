@@ -1,9 +1,11 @@
 /** A canary as a driver of the fault lab. Which one stands after the `?` of this module's URL; `control` is the lock without a mistake. */
 import { Redis } from 'ioredis'
 import { startMany } from '../../test/support/servers/redis.js'
+import { lab as redis } from '../faults/drivers/redis.js'
 import { openLinks } from '../faults/links.js'
 import { flush, harmlessFaults, labServer, restart } from '../faults/redis-servers.js'
 import { type Client, type LabDriver, lab as made } from '../faults/store.js'
+import type { CachingMistake } from './caching.js'
 import { canaries } from './mistakes.js'
 import { naiveRedlock } from './naive-redlock.js'
 import { control, plainDriver } from './plain-lock.js'
@@ -11,7 +13,7 @@ import { control, plainDriver } from './plain-lock.js'
 const id = decodeURIComponent(new URL(import.meta.url).search.slice(1))
 const canary = canaries[id]
 
-export const lab: LabDriver = made({
+const plain: LabDriver = made({
   about: canary?.mistake ?? 'a plain lock over Redis without a mistake',
   client: (place) => open(place as readonly number[]),
   open: async ({ workers }) => {
@@ -40,6 +42,18 @@ export const lab: LabDriver = made({
     }
   },
 })
+
+/** The lab of `redis`, with the mistake in what every process sees of the driver. */
+const caching = (breaking: CachingMistake['breaking']): LabDriver => ({
+  ...redis,
+  about: `${redis.about}; ${canary?.mistake}`,
+  client: async (place) => {
+    const client = await redis.client(place)
+    return { ...client, driver: breaking(client.driver) }
+  },
+})
+
+export const lab: LabDriver = canary?.breaking ? caching(canary.breaking) : plain
 
 function open(ports: readonly number[]): Client {
   const clients = ports.map((port) => {

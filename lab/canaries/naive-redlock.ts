@@ -2,8 +2,16 @@
 
 import { type Claim, type Driver, deadline, type Env, type Grant } from 'holdfast/driver'
 import type { Redis } from 'ioredis'
-import type { Votes } from './mistakes.js'
 import { pause, toKey } from './plain-lock.js'
+
+export interface Votes {
+  /** The deadline counts from when the votes had been counted. */
+  readonly lateClock?: boolean
+  /** A vote that was asked for again counts again. */
+  readonly countsTwice?: boolean
+  /** Only as many servers are asked as are needed, so that one of them that forgets is enough. */
+  readonly justEnough?: boolean
+}
 
 const vote = `
 local now = redis.call('GET', KEYS[1])

@@ -1,7 +1,8 @@
-// Lock caching (`linger`) in the simulation: what is drawn, counted and judged. The schedules themselves are in redis.test.ts.
+// Lock caching (`linger`) in the simulation: what is drawn, counted and judged, and that mistakes in it are found out. The schedules themselves are in redis.test.ts.
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { cachingMistakes } from '../../lab/canaries/caching.js'
 import { createPlan, type Plan, type Visit } from '../../lab/simulation/plan.js'
 import { play } from '../../lab/simulation/play.js'
 import { type Machine, startMachine } from '../../lab/simulation/stores/redis/machine.js'
@@ -47,5 +48,35 @@ test('what nobody asks for is used again each time but the first, and what anoth
     assert.equal(caching.askedAgain, wait === 0 ? 1 : 0)
   }
 })
+
+/** For each mistake, what meets it: the first process comes back for as long as it may, the second one wants the lock meanwhile. */
+const keeps: Visit = { ...visit, linger: 1_000_000, returns: 30, pause: 40 }
+const meets: Readonly<Record<string, Partial<Plan>>> = {
+  'reuses what has run out': {
+    visits: [keeps, { ...visit, process: 1, at: 1_500, stay: 600 }],
+    faults: [{ kind: 'stall', process: 0, at: 300, ms: 1_500 }],
+  },
+  'reuses what it has given back': { visits: [keeps, { ...visit, process: 1, at: 150, stay: 300 }] },
+  'gives nothing back': {
+    visits: [
+      { ...keeps, returns: 3 },
+      { ...visit, process: 1, at: 500 },
+    ],
+  },
+}
+
+for (const [is, { mistake, caughtBy, breaking }] of Object.entries(cachingMistakes)) {
+  test(`redis that ${is} is found out: ${mistake}`, async () => {
+    const plan: Plan = { ...planOf([]), ...meets[is] }
+    const sound = await play(plan, redisStore(machine))
+    assert.deepEqual([...sound.violations, ...sound.complaints], [])
+    assert.ok(sound.caching.reused >= 3, `${sound.caching.reused}`)
+    const { violations } = await play(plan, redisStore(machine, { is, breaking }))
+    assert.ok(
+      violations.some(({ rule }) => caughtBy.includes(rule)),
+      `found: ${violations.map(({ rule }) => rule)}`,
+    )
+  })
+}
 
 after(leakCheck)

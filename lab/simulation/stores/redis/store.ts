@@ -3,6 +3,7 @@
  * of commands. It restarts without its data or with older ones, is flushed, sets its clock back, forgets its scripts, loses messages.
  */
 
+import type { DriverFactory } from 'holdfast'
 import { redis } from 'holdfast/redis'
 import { makeNetwork, type Remote } from '../../wire.js'
 import type { World } from '../../world.js'
@@ -23,8 +24,18 @@ const maxTtl = 1_000
 /** Of the default prefix. */
 const bootKey = 'hf:boot'
 
+/** A mistake in what a process sees of the driver. */
+export interface DriverMistake {
+  readonly is: string
+  breaking(factory: DriverFactory): DriverFactory
+}
+
 /** `strict`: a process that meets an empty server for the first time takes it for one that has lost its data. */
-export function redisStore(machine: Machine, mistake?: ScriptMistake, strict = true): StoreKind {
+export function redisStore(
+  machine: Machine,
+  mistake?: ScriptMistake | DriverMistake,
+  strict = true,
+): StoreKind {
   return {
     name: mistake === undefined ? `redis${strict ? '' : '-detected'}` : `redis that ${mistake.is}`,
     abilities: ['exclusive', 'shared', 'permits'],
@@ -42,10 +53,10 @@ export function redisStore(machine: Machine, mistake?: ScriptMistake, strict = t
 function makeStore(
   world: World,
   machine: Machine,
-  mistake: ScriptMistake | undefined,
+  mistake: ScriptMistake | DriverMistake | undefined,
   strict: boolean,
 ): SimulatedStore {
-  const server = machine.server(mistake?.instead)
+  const server = machine.server(mistake && 'instead' in mistake ? mistake.instead : undefined)
   const channels = new Map<string, Set<Remote<ServerMessage>>>()
   const network = makeNetwork<Command, ServerMessage>(world, { onMessage: heard, left })
   const drivers: { close(): void }[] = []
@@ -142,7 +153,8 @@ function makeStore(
       breaks.set(process.id, noticed)
       const client = new SimulatedIoredis(process, network, () => noticed.push(world.now))
       drivers.push({ close: () => client.disconnect() })
-      return redis({ client, maxTtl, quarantine: strict ? 'strict' : 'detected' })
+      const driver = redis({ client, maxTtl, quarantine: strict ? 'strict' : 'detected' })
+      return mistake && 'breaking' in mistake ? mistake.breaking(driver) : driver
     },
     faults: {
       cut: (_, process) => network.cut(process),
