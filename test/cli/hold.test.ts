@@ -89,7 +89,7 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
 
 test('a script whose lock is taken by force is ended, with what it has started', async () => {
   const { running, pid } = leading(`
-    holdfast hold taken --for $$ --ttl 3s --kill-after 300ms
+    holdfast hold taken --for $$ --ttl 9s --kill-after 300ms
     trap '' TERM
     (trap '' TERM; sleep 60) &
     sleep 60
@@ -111,7 +111,7 @@ test('a script that holds for longer than --max-hold is ended', async () => {
 group('a script never goes on without its lock', () => {
   for (const who of ['background', 'keeper', 'both'] as const) {
     test(`when of the processes beside it is killed: ${who}`, async () => {
-      const { running, pid } = leading('holdfast hold guarded --for $$ --ttl 3s; sleep 60')
+      const { running, pid } = leading('holdfast hold guarded --for $$ --ttl 9s; sleep 60')
       await until(() => running.stdout() !== '')
       const leader = await pid()
       const { background = 0, keeper = 0 } = processesOf()
@@ -251,9 +251,9 @@ test('on a server: held, shown with its note, released, and the script is ended 
   after(() => server.stop())
   const store = `redis://127.0.0.1:${server.port}`
   const { running, pid } = leading(`
-    token=$(holdfast hold far --for $$ --ttl 3s --note here --on ${store})
+    token=$(holdfast hold far --for $$ --ttl 9s --note here --on ${store})
     holdfast release far --token "$token" --on ${store}
-    holdfast hold far --for $$ --ttl 3s --on ${store}
+    holdfast hold far --for $$ --ttl 9s --on ${store}
     sleep 60
   `)
   await until(() => /released "far"\n\d+\n/.test(running.stdout()))

@@ -20,6 +20,7 @@ import { startEtcd } from '../support/servers/etcd.js'
 import { startMysql } from '../support/servers/mysql.js'
 import { startPostgres } from '../support/servers/postgres.js'
 import { startRedis } from '../support/servers/redis.js'
+import { until } from '../support/until.js'
 
 after(leakCheck)
 
@@ -104,15 +105,22 @@ for (const [name, store] of Object.entries(stores))
     const lease = await locks.mutex('held').acquire({ ttl })
     const term = await locks.election('led').campaign('before', { ttl })
     refuse()
-    // One request alone may only see how its connection ends.
-    const extended = await lease.extend().catch((error: unknown) => error)
+    // One request alone may only see how its connection ends. One that joins a renewal that was answered before sees nothing.
+    const extended = await until(() =>
+      lease.extend().then(
+        () => undefined,
+        (error: unknown) => error,
+      ),
+    )
     assert.ok(extended instanceof BackendError, `extend: ${extended}`)
     assert.equal(extended.code, 'UNAVAILABLE', `extend: ${extended}`)
     assert.ok((extended.tried ?? -1) >= 0, `extend: tried ${extended.tried}`)
+    const asked = performance.now()
     const error = await term.proclaim('after').catch((error: unknown) => error)
+    const took = performance.now() - asked
     assert.ok(error instanceof BackendError, `proclaim: ${error}`)
     const { code, reason, tried = -1 } = error
     const told = [code, reason, error.address]
     assert.deepEqual(told, ['UNAVAILABLE', 'ECONNREFUSED', address], `proclaim: ${error}`)
-    assert.ok(tried > 0 && tried <= ttl + 1_000, `proclaim: tried ${tried}`)
+    assert.ok(tried > 0 && tried <= took + 1, `proclaim: tried ${tried} ms of ${took}`)
   })

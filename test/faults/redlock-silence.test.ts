@@ -63,7 +63,7 @@ test('H30: each round counts for itself, not the first one asked', async (t) => 
   const first = await a.driver.acquire(claim('h30', { ttl }), waiting())
   const second = await b.driver.acquire(claim('h30', { ttl }), waiting())
   assert.ok(first && second && now() >= first.validUntil, 'it waited for the first one to end')
-  assert.ok(second.validUntil - now() > ttl / 2)
+  assert.ok(second.validUntil - first.validUntil > ttl / 2)
   await second.release()
 })
 
@@ -88,23 +88,26 @@ test('a wait shorter than a round says what each server had answered when it end
   const locks = locksOf(t, here)
   await locks.mutex('known').run(() => undefined)
   for (const server of group.servers.slice(1)) server.pause()
-  const told = (error: unknown, what: RegExp) => {
-    assert.ok(error instanceof BackendError, String(error))
-    assert.match(error.message, what)
-    return true
-  }
-  // The one that answers may be slow to do so.
-  await assert.rejects(locks.mutex('short').acquire({ wait: 800 }), (error) =>
-    told(error, /server 1: answered; server 2: no answer in time; server 3: no answer in time/),
+  // Whoever stands still while it waits has not heard by the end what could be heard.
+  const says = (ask: () => Promise<unknown>, what: RegExp) =>
+    until(async () => {
+      const error = await ask().catch((error: unknown) => error)
+      assert.ok(error instanceof BackendError, String(error))
+      return what.test(error.message)
+    })
+  await says(
+    () => locks.mutex('short').acquire({ wait: 800 }),
+    /server 1: answered; server 2: no answer in time; server 3: no answer in time/,
   )
   // A process that has not met them yet.
-  await assert.rejects(locksOf(t, here).mutex('short').acquire({ wait: 300 }), (error) =>
-    told(error, /server 2: has not said yet which server it is/),
+  await says(
+    () => locksOf(t, here).mutex('short').acquire({ wait: 300 }),
+    /server 2: has not said yet which server it is/,
   )
-  await assert.rejects(locksOf(t, here).mutex('short').tryAcquire({ ttl: 1_500 }), (error: Error) => {
-    assert.match(error.message, /fewer than 2 of 3 .*server 3: has not said yet which server it is/)
-    return true
-  })
+  await says(
+    () => locksOf(t, here).mutex('short').tryAcquire({ ttl: 1_500 }),
+    /fewer than 2 of 3 .*server 3: has not said yet which server it is/,
+  )
 })
 
 /** The group gets boot ids; when it is read, nothing follows the key. */

@@ -141,7 +141,7 @@ test('100 readers come in when a writer before them becomes one, or is taken the
 test('after a restart with its data, whom a holder that only held lets in is notified', async (t) => {
   const own = await startRedis({ persistence: 'aof-always' })
   t.after(() => own.stop())
-  const ttl = 4_000
+  const ttl = 30_000
   const options = { maxTtl: ttl, ttl }
   const [a, b, c] = [peer(t, own.port, options), peer(t, own.port, options), peer(t, own.port, options)]
   const lease = await a.locks.mutex('restarted').acquire()
@@ -156,8 +156,8 @@ test('after a restart with its data, whom a holder that only held lets in is not
   assert.equal(await lease.release(), 'released')
   const next = await asked
   const took = performance.now() - began
-  // It looks by itself when the lease runs out, in three seconds and more.
-  assert.ok(took < ttl / 4, `${took} ms`)
+  // It looks by itself when the lease runs out.
+  assert.ok(took < ttl / 2, `${took} ms`)
   await next.release()
 })
 
