@@ -13,6 +13,7 @@ interface QueryOptions {
   readonly sql: string
   readonly rowsAsArray: boolean
   readonly nestTables: boolean
+  readonly typeCast: (column: unknown, next: () => unknown) => unknown
 }
 
 /** A connection from the pool of either client. */
@@ -126,7 +127,9 @@ async function onAcquired(
 export async function queryOn(connection: Pick<MysqlConnection, 'query'>, sql: string): Promise<Answer> {
   // Only mariadb connections have `batch`.
   const mariadb = 'batch' in connection
-  const answer = toAnswer(await connection.query({ sql, rowsAsArray: true, nestTables: false }), mariadb)
+  const typeCast = (_column: unknown, next: () => unknown) => next()
+  const form = { rowsAsArray: true, nestTables: false, typeCast }
+  const answer = toAnswer(await connection.query({ sql, ...form }), mariadb)
   // It tells the state beside the answer, in none of its rows.
   const { status } = (connection as { readonly info?: { readonly status?: unknown } }).info ?? {}
   return mariadb && typeof status === 'number' ? { ...answer, inTransaction: (status & 1) === 1 } : answer
