@@ -8,6 +8,7 @@ import { clusterAnswers } from './redis-answers.js'
 import { natMap, openRedis, type RedisPlace } from './redis-client.js'
 import { forgedMessages } from './redis-forger.js'
 import { harmlessFaults, labServer, subjectNames } from './redis-servers.js'
+import { slotMoves } from './slot-moves.js'
 import { type Excuse, type Fault, type LabDriver, lab as made } from './store.js'
 
 export interface ClusterLab {
@@ -77,6 +78,7 @@ export function clusterLab({ about, options, lasts, woken = () => [] }: ClusterL
             lasts,
           })),
           ...cuts,
+          ...(await slotMoves(setup)),
           forgedMessages(setup.nodes),
         ],
         settles: 6 * ttl + 8_000,

@@ -31,6 +31,8 @@ export interface RunOptions {
   readonly rate?: number
   /** Only kinds that contain one of these words. Empty: no faults. @default all */
   readonly only?: readonly string[]
+  /** No kinds that contain one of these words. @default none */
+  readonly except?: readonly string[]
   /** Continues after the faults until this many acquisitions were requested. @default 0 */
   readonly acquisitions?: number
   /** No time is spent under quick locks: more acquisitions, less waiting. @default false */
@@ -72,7 +74,11 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
   const ofWorkers = workerFaults(workers, lab.oneProcess === undefined).map(
     (fault) => store.excused?.(fault) ?? fault,
   )
-  const faults = wanted([...ofWorkers, ...store.faults], options.only)
+  const { except = [] } = options
+  const drawn = [...ofWorkers, ...store.faults].filter(
+    ({ kind }) => !except.some((word) => kind.includes(word)),
+  )
+  const faults = wanted(drawn, options.only)
   const plan = createPlan(faults, {
     seed,
     span: seconds * 1000,

@@ -38,6 +38,8 @@ export interface ClusterSetup extends AsyncDisposable {
   beginMigration(slot: number, to: RedisServer): Promise<Migration>
   /** Makes a replica the master of its slots: on its own (default), or with its master's consent. */
   failOver(replica: RedisServer, mode?: 'takeover' | 'agreed'): Promise<void>
+  /** The masters, if every one of them has as many replicas as in the beginning, whether or not all slots are served; else undefined. */
+  led(): Promise<readonly RedisServer[] | undefined>
   /** Resolves with the masters once every node says that all works, and every master has as many replicas as in the beginning. */
   settled(): Promise<readonly RedisServer[]>
   stop(): Promise<void>
@@ -142,8 +144,11 @@ function operate(nodes: readonly RedisServer[], masters: number, nodeTimeout: nu
   const migrateSlot = async (slot: number, to: RedisServer): Promise<void> => {
     if ((await findOwner(slot)) !== to) return (await beginMigration(slot, to)).finish()
     await settled(slot, to, running())
-    // One that learned of it only from the others may still believe that it gives the slot away.
-    for (const node of running()) await node.cli('CLUSTER', 'SETSLOT', slot, 'STABLE')
+    // One that heard of it from the others only may still believe that it gives the slot away.
+    for (const node of running()) {
+      const replica = String(await node.cli('INFO', 'replication')).includes('role:slave')
+      if (!replica) await node.cli('CLUSTER', 'SETSLOT', slot, 'STABLE')
+    }
   }
   const elected = new Map<RedisServer, number>()
   /**
@@ -165,17 +170,20 @@ function operate(nodes: readonly RedisServer[], masters: number, nodeTimeout: nu
     elected.set(replica, performance.now())
   }
   const replicasEach = nodes.length / masters - 1
+  const led = async (): Promise<readonly RedisServer[] | undefined> => {
+    const roles = await Promise.all(nodes.map((node) => node.cli('INFO', 'replication').then(String)))
+    const leaders = nodes.filter((_, n) => roles[n]?.includes('role:master'))
+    const followed = roles.every((role) =>
+      role.includes('role:master')
+        ? role.includes(`connected_slaves:${replicasEach}`)
+        : role.includes('master_link_status:up'),
+    )
+    return followed && leaders.length === masters ? leaders : undefined
+  }
   const whole = async (): Promise<readonly RedisServer[]> => {
     const all = async () => {
-      const roles = await Promise.all(nodes.map((node) => node.cli('INFO', 'replication').then(String)))
-      const led = nodes.filter((_, n) => roles[n]?.includes('role:master'))
-      const followed = roles.every((role) =>
-        role.includes('role:master')
-          ? role.includes(`connected_slaves:${replicasEach}`)
-          : role.includes('master_link_status:up'),
-      )
-      const well = followed && led.length === masters && (await Promise.all(nodes.map(isWell))).every(Boolean)
-      return well && led
+      const leaders = await led()
+      return leaders !== undefined && (await Promise.all(nodes.map(isWell))).every(Boolean) && leaders
     }
     return (await until(() => all().catch(() => false as const), {
       within: 60_000,
@@ -195,6 +203,7 @@ function operate(nodes: readonly RedisServer[], masters: number, nodeTimeout: nu
     beginMigration,
     migrateSlot,
     failOver,
+    led,
     settled: whole,
     stop,
     [Symbol.asyncDispose]: stop,
