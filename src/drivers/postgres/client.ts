@@ -65,6 +65,7 @@ export interface PgPool {
 /** What `sql.unsafe` of postgres.js returns. */
 export interface PostgresJsQuery extends PromiseLike<unknown> {
   simple(): PromiseLike<unknown>
+  raw(): PromiseLike<unknown>
 }
 
 /** A postgres.js instance. */

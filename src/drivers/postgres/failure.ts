@@ -21,7 +21,8 @@ const transientCodes: Readonly<Record<string, string>> = {
   '55P03': 'somebody else keeps the row of this lock; a transaction on the tables of holdfast is left open',
   '57014': 'the statement was cancelled; is statement_timeout very short?',
   '57P03': 'it is starting or stopping',
-  '25006': 'it is read-only: a standby, or a primary that has been replaced',
+  '25006':
+    'it is read-only: a standby, a primary that has been replaced, or a connection with default_transaction_read_only',
 }
 
 /** SQLSTATEs of conditions that last until somebody acts. */
@@ -33,6 +34,8 @@ const permanentCodes: Readonly<Record<string, string>> = {
   '42704': 'its tables are missing; run what `holdfast schema` prints',
   '3F000': 'its schema is missing; run what `holdfast schema` prints',
   '28': 'the role could not log in',
+  '25P02':
+    'the pool gave a connection that is inside a transaction, which has failed; end transactions before giving connections back',
   '3D000': 'there is no such database',
 }
 

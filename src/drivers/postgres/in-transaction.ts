@@ -1,10 +1,11 @@
 /** The strategy `transaction`: a lock that is part of the user's own transaction and ends with it. */
 import { AcquireTimeoutError, UnsupportedError } from '../../core/errors.js'
 import { checkName, describe } from '../../core/name.js'
-import type { Value } from './client.js'
+import type { PostgresJsQuery, Value } from './client.js'
 import { toFailure } from './failure.js'
 import { parseAnswer, toHolder } from './inspect.js'
 import { checkedNamespace } from './options.js'
+import { toAnswer } from './postgres-js.js'
 import { assertTrusted, foreignOwnersQuery } from './schema-trust.js'
 import { defaultNamespace, lockKey, rowName } from './session/key.js'
 import { checkedIdentifier, createCalls } from './sql.js'
@@ -120,12 +121,11 @@ function toRunner(client: PgTransaction | PostgresJsTransaction): Runner {
     if (!('savepoint' in client))
       throw notOpen('pass what sql.begin() gives: sql.begin((tx) => inTransaction(tx, name))')
     const { unsafe } = client as PostgresJsTransaction
+    const texts = (values: readonly Value[]) => values.map((value) => (value === null ? null : String(value)))
     return {
       check: async () => undefined,
       query: async (text, values) =>
-        parseAnswer(
-          await unsafe(text, values.map((value) => (value === null ? null : String(value))) as never[]),
-        ),
+        toAnswer(await (unsafe(text, texts(values) as never[]) as PostgresJsQuery).raw()),
     }
   }
   if (

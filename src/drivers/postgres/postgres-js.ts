@@ -3,10 +3,26 @@
  * separate connection. For `session`, the instance must be one connection that it never replaces on purpose. (A connection reserved
  * from a larger pool will not do: if it has ended and is then used, postgres.js 3.4 throws an error that cannot be caught.) The end of
  * that connection is not reported; the next statement detects it, because it runs on another connection or fails.
+ *
+ * The application may have left a connection of the instance inside a transaction (`reserve()`, `begin`, `release()`). A statement with
+ * parameters cannot tell: Parse, Bind and Execute each set the time of the statement. So the docs advise an instance of its own.
  */
-import type { Connection, ConnectionEvents, Database, PostgresJs, Value } from './client.js'
+import { BackendError } from '../../core/errors.js'
+import type { Answer, Connection, ConnectionEvents, Database, PostgresJs, Value } from './client.js'
 import { findCode } from './failure.js'
-import { parseAnswer } from './inspect.js'
+
+/** @param rows of `raw()`: bytes, which no option of the instance but `transform.row` has changed */
+export function toAnswer(rows: unknown): Answer {
+  const [row] = rows as readonly object[]
+  const [bytes] = Object.values(row ?? {})
+  if (!(bytes instanceof Uint8Array)) {
+    throw new BackendError(
+      'postgres',
+      'transform.row of the instance of postgres.js changes the answers of the server; give the locks an instance without it',
+    )
+  }
+  return new TextDecoder().decode(bytes)
+}
 
 export function fromPostgresJs(sql: PostgresJs): Database {
   const { unsafe } = sql
@@ -15,7 +31,7 @@ export function fromPostgresJs(sql: PostgresJs): Database {
     ...unsuitable(sql),
     open: async (events) => only(sql, events),
     shared: {
-      query: async (text, values) => parseAnswer(await unsafe(text, values.map(asText) as never[])),
+      query: async (text, values) => toAnswer(await unsafe(text, values.map(asText) as never[]).raw()),
       script: async (text) => void (await unsafe(text).simple()),
       ended: (gone) => onConnectionEnds(sql.options, gone),
       async listen(channel, onPayload, up) {
@@ -91,7 +107,7 @@ function only({ unsafe }: PostgresJs, events: ConnectionEvents): Connection {
     get busy() {
       return busy
     },
-    query: async (text, values) => parseAnswer(await asked(unsafe(text, values.map(asText) as never[]))),
+    query: async (text, values) => toAnswer(await asked(unsafe(text, values.map(asText) as never[]).raw())),
     script: async (text) => void (await asked(unsafe(text).simple())),
     destroy: () => {
       end()

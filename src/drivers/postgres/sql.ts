@@ -5,6 +5,8 @@
  * (lab/models/sql.pml, ONE_SNAPSHOT). Inside a function, each statement sees what was committed before it. So a verb is one statement for
  * the client: one round trip and one commit. The `_v1` in the names is the version: another version exists beside it while processes of
  * both versions run.
+ *
+ * Long because the migration and the calls are made from the same texts.
  */
 import { describe } from '../../core/name.js'
 import { cellFunctions } from './sql/cells.js'
@@ -76,10 +78,19 @@ const functionsText: string = [
   cellFunctions,
 ].join('\n')
 
+/** PostgreSQL's own, whatever types `search_path` leads to. */
+const ownTypes: Readonly<Record<string, string>> = {
+  text: 'pg_catalog.text',
+  bigint: 'pg_catalog.int8',
+  int: 'pg_catalog.int4',
+}
+
 /** The parameter types of a function. */
 function parameterTypes(name: string): readonly string[] {
   const [, list = ''] = new RegExp(`function S\\.${name}\\(([^)]*)\\)`).exec(functionsText) ?? []
-  return list === '' ? [] : list.split(',').map((parameter) => parameter.trim().split(' ')[1] ?? '')
+  return list === ''
+    ? []
+    : list.split(',').map((parameter) => ownTypes[parameter.trim().split(' ')[1] ?? ''] ?? '')
 }
 
 /** Each call names its parameter types, so that no function of the same name made by another user is a better match. */
@@ -130,9 +141,10 @@ export function migration(options: { readonly schema?: string; readonly role?: s
   return `begin;\n\n${parts.join('\n\n')}\n\ncommit;\n`
 }
 
-/** The same for the driver itself, as one simple query, which is implicitly one transaction. */
+/** The same for the driver itself, as one simple query, which is implicitly one transaction. It finds PostgreSQL's own types only. */
 export function creation(schema: string): string {
-  return createStatements(schema).join('\n')
+  const path = `select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);`
+  return [path, ...createStatements(schema)].join('\n')
 }
 
 function createStatements(schema: string): readonly string[] {
