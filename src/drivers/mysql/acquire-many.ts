@@ -113,7 +113,7 @@ async function readOne(
     return { decision: { is: 'take', guard: tryLockRows }, sent }
   }
   const row = parseRow(values)
-  noteServerTime(row.now, sent)
+  noteServerTime(values[19], sent)
   const [ahead, wanted] = [number(values[16]), number(values[17])]
   const decision = decide(row, claim, { ahead, wanted, queued: false, once: true, unchangedFor: 0 })
   if (decision.is !== 'take') return { decision, sent }

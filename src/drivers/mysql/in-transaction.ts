@@ -141,7 +141,7 @@ async function lockRow(ask: Ask, table: string, name: string, wait: number): Pro
 
 /** Creates the row in the transaction itself if it must: a missing row cannot be locked, and a gap excludes nobody. */
 async function lockOrMakeRow(ask: Ask, table: string, name: string, wait: number): Promise<void> {
-  const before = number((await ask('SELECT @@innodb_lock_wait_timeout AS timeout')).rows[0]?.[0])
+  const before = number((await ask('SELECT @@innodb_lock_wait_timeout AS timeout LIMIT 1')).rows[0]?.[0])
   try {
     await ask(`SET SESSION innodb_lock_wait_timeout = ${Math.max(1, Math.ceil(wait / 1000))}`)
     await ask(sql.lockOrCreateRow(table, name))

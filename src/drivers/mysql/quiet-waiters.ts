@@ -4,7 +4,7 @@
  */
 import type { BackendError } from '../../core/errors.js'
 import { number } from './client.js'
-import { toFailure } from './failure.js'
+import { findErrno, toFailure } from './failure.js'
 import type { Runtime } from './runtime.js'
 import * as sql from './sql.js'
 
@@ -60,7 +60,13 @@ export class QuietWaiters {
 
   async #refreshSome(tickets: readonly number[]): Promise<void> {
     const { execute, tables } = this.#runtime
-    await execute(sql.refreshAll(tables, tickets))
+    try {
+      await execute(sql.refreshAll(tables, tickets))
+    } catch (error) {
+      // Where `sql_safe_updates` is on, the server takes no statement for many rows, but those for one.
+      if (findErrno(error) !== 1175) throw error
+      for (const ticket of tickets) await execute(sql.refresh(tables, ticket))
+    }
     const { rows } = await execute(sql.existing(tables, tickets))
     const there = new Set(rows.map(([id]) => number(id)))
     for (const ticket of tickets) if (!there.has(ticket)) this.#all.get(ticket)?.onGone()

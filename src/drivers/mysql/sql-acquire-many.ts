@@ -7,13 +7,13 @@
  * only within a name, and `LAST_INSERT_ID()` reports one number.
  */
 import type { Tables } from './schema.js'
-import { type AcquireParameters, bytes, type HoldStart, holdStart, now } from './sql.js'
+import { type AcquireParameters, bytes, type HoldStart, holdStart, started } from './sql.js'
 
 /** The server identifies rows only by their place in the index: a table scan would lock the rows of others. */
 const byKey = 'FORCE INDEX (PRIMARY)'
 
 /** Above the newest token of every row found. */
-const token = `GREATEST(d.most + 1, ${now})`
+const token = `GREATEST(d.most + 1, ${started})`
 
 /** @returns id: the token of all; 0: none was taken, because one is not free, is locked at that moment, or has no row */
 export function acquireAll(tables: Tables, parameters: readonly AcquireParameters[]): string {

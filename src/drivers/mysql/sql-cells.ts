@@ -1,13 +1,13 @@
 /** The statements of cells, with the same four properties as those of locks (`sql.ts`): a cell is a row. */
 import type { Tables } from './schema.js'
-import { bytes, forever, isDelayed, now } from './sql.js'
+import { bytes, forever, later, now, present } from './sql.js'
 
 /** Whether a reader sees a value: a removed cell leaves its row, for its version and the id of its removal. */
-const present = `value IS NOT NULL AND ends > ${now}`
+const isThere = `value IS NOT NULL AND ends > ${now}`
 
 /** @returns version, value, µs until its end; no row: there is no such cell */
 export function read(tables: Tables, key: string): string {
-  return `SELECT version, value, ends - ${now} AS remaining FROM ${tables.cells} WHERE name = ${bytes(key)} AND ${present}`
+  return `SELECT version, value, ends - ${now} AS remaining FROM ${tables.cells} WHERE name = ${bytes(key)} AND ${isThere} LIMIT 1`
 }
 
 export interface Change {
@@ -26,15 +26,17 @@ export interface Change {
  * @returns id: the new version; 0: nothing was changed
  */
 export function write(tables: Tables, { key, ifVersion, value, ttl, id, latest }: Change): string {
-  const ends = Number.isFinite(ttl) ? `LEAST(${now} + ${Math.ceil(ttl * 1000)}, ${forever})` : String(forever)
+  const ends = Number.isFinite(ttl)
+    ? `LEAST(${later} + ${Math.ceil(ttl * 1000)}, ${forever})`
+    : String(forever)
   return `UPDATE ${tables.cells} SET value = ${value === undefined ? 'NULL' : bytes(value)}, ends = ${ends}, id = ${bytes(id)},
-  version = LAST_INSERT_ID(GREATEST(version + 1, ${now}))
-WHERE name = ${bytes(key)} AND id <> ${bytes(id)} AND IF(${present}, version, 0) = ${ifVersion} AND ${now} + ${isDelayed} <= ${Math.round(latest)}`
+  version = LAST_INSERT_ID(GREATEST(version + 1, ${later}))
+WHERE name = ${bytes(key)} AND id <> ${bytes(id)} AND IF(${isThere}, version, 0) = ${ifVersion} AND ${present} <= ${Math.round(latest)}`
 }
 
 /** @returns version and id of the row, whether or not it contains a cell; the version a reader sees, 0: none; now */
 export function last(tables: Tables, key: string): string {
-  return `SELECT version, id, IF(${present}, version, 0) AS seen, ${now} AS time FROM ${tables.cells} WHERE name = ${bytes(key)}`
+  return `SELECT version, id, IF(${isThere}, version, 0) AS seen, ${present} AS time FROM ${tables.cells} WHERE name = ${bytes(key)} LIMIT 1`
 }
 
 /** Creates the row of a cell, empty. Whether it already existed does not matter and is not checked. */

@@ -14,12 +14,12 @@ export function forceRelease(tables: Tables, name: string, token: number): strin
  */
 export function connectionOf(tables: Tables, name: string, token: number): string {
   return `SELECT ${sessionConnection(userLockName(tables, name))} AS holder, CONNECTION_ID() AS own
-FROM ${tables.locks} WHERE name = ${bytes(name)} AND kind = 'g' AND token = ${Math.round(token)}`
+FROM ${tables.locks} WHERE name = ${bytes(name)} AND kind = 'g' AND token = ${Math.round(token)} LIMIT 1`
 }
 
 /** @returns the id of the connection that has the GET_LOCK, or NULL */
 export function usedBy(tables: Tables, name: string): string {
-  return `SELECT IS_USED_LOCK(${userLockName(tables, name)}) AS holder`
+  return `SELECT IS_USED_LOCK(${userLockName(tables, name)}) AS holder LIMIT 1`
 }
 
 /** Ends that connection only if it has the GET_LOCK as this is carried out; otherwise there is no thread 0, which the server reports as 1094. */

@@ -5,7 +5,7 @@
  * Every matching row is changed (`version`), so the count of rows means the same with and without the client's flag `FOUND_ROWS`.
  */
 import type { Tables } from './schema.js'
-import { bytes, type HoldRow, jsonPath, noSooner, now, sharedEnd, sharedEntry } from './sql.js'
+import { bytes, type HoldRow, jsonPath, later, noSooner, sharedEnd, sharedEntry } from './sql.js'
 
 /** A hold and how long it is proven to be valid, in ms. */
 export interface VerifiedHold {
@@ -51,11 +51,11 @@ export function renewAll(
   const [{ claim }] = holds as readonly [HoldRow, ...HoldRow[]]
   const all = groupHolds(holds)
   const ttl = String(Math.round(claim.ttl * 1000))
-  const ends = `${now} + ${ttl}`
+  const ends = `${later} + ${ttl}`
   const { names, sharing } = all
   const sharers = sharing.size === 0 ? '' : `, l.sharers = ${each(sharing, replaced, 'l.sharers')}`
   const text = `UPDATE ${lockedRows(tables, names, 'SKIP LOCKED')}
-SET l.version = l.version + 1, l.ttl = GREATEST(l.ttl, ${ttl}), l.until = ${noSooner('l.until', ends, 'l.')}${sharers}
+SET l.version = l.version + 1, l.ttl = GREATEST(l.ttl, ${ttl})${sharers}, l.until = ${noSooner('l.until', ends, 'l.')}
 WHERE ${ownerCondition(all)}`
   return { text, rows: names.size }
 }
@@ -84,7 +84,7 @@ export function verifyAll(
     `JSON_REPLACE(l.sharers, ${holds.map((one) => `${jsonPath(one.claim.attempt)}, ${sharedEntry(one, laterExpiry(one, timeLeft(one)))}`).join(', ')})`
   const sharers = sharing.size === 0 ? '' : `, l.sharers = ${each(sharing, lengthened, 'l.sharers')}`
   const text = `UPDATE ${lockedRows(tables, names, kept.length > 1 ? 'SKIP LOCKED' : '')}
-SET l.version = l.version + 1, l.ttl = GREATEST(l.ttl, ${lasts}), l.until = GREATEST(l.until, ${now} + ${lasts})${sharers}
+SET l.version = l.version + 1, l.ttl = GREATEST(l.ttl, ${lasts})${sharers}, l.until = GREATEST(l.until, ${later} + ${lasts})
 WHERE ${ownerCondition(all)}`
   return { text, rows: names.size }
 }
@@ -93,7 +93,7 @@ const micros = (ms: number) => Math.round(ms * 1000)
 
 /** The end in its entry, or the end `left` µs from now, whichever is later. */
 function laterExpiry({ claim }: HoldRow, left: number): string {
-  return `GREATEST(${sharedEnd(claim, 'l.')}, ${now} + ${left})`
+  return `GREATEST(${sharedEnd(claim, 'l.')}, ${later} + ${left})`
 }
 
 /** An expression that depends on the name of the row. */
@@ -110,4 +110,4 @@ const containsAll = (held: readonly HoldRow[]) =>
   `JSON_CONTAINS_PATH(COALESCE(l.sharers, '{}'), 'all', ${held.map(({ claim }) => jsonPath(claim.attempt)).join(', ')})`
 
 const replaced = (held: readonly HoldRow[]) =>
-  `JSON_REPLACE(l.sharers, ${held.map((one) => `${jsonPath(one.claim.attempt)}, ${sharedEntry(one, noSooner(sharedEnd(one.claim, 'l.'), `${now} + ${micros(one.claim.ttl)}`, 'l.'))}`).join(', ')})`
+  `JSON_REPLACE(l.sharers, ${held.map((one) => `${jsonPath(one.claim.attempt)}, ${sharedEntry(one, noSooner(sharedEnd(one.claim, 'l.'), `${later} + ${micros(one.claim.ttl)}`, 'l.'))}`).join(', ')})`

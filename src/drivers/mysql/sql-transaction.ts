@@ -1,10 +1,12 @@
 /** The statements of `inTransaction`: one row per name, separate from the others, which stays locked for as long as a transaction lasts. */
 import type { Tables } from './schema.js'
-import { bytes, isSessionHeld, now, userLockName } from './sql.js'
+import { bytes, isSessionHeld, later, now, present, userLockName } from './sql.js'
+
+const row = (table: string, name: string) => `SELECT token FROM ${table} WHERE name = ${bytes(name)}`
 
 /** Takes no lock. @returns the row */
 export function findRow(table: string, name: string): string {
-  return `SELECT token FROM ${table} WHERE name = ${bytes(name)}`
+  return `${row(table, name)} LIMIT 1`
 }
 
 /** By the primary key, so it locks only this row; refused when the row is locked. @returns the row */
@@ -14,7 +16,7 @@ export function tryRow(table: string, name: string): string {
 
 /** Its token is the present time, as if the row had just been used. */
 export function createRow(table: string, name: string): string {
-  return `INSERT IGNORE INTO ${table} (name, token) VALUES (${bytes(name)}, ${now})`
+  return `INSERT IGNORE INTO ${table} (name, token) VALUES (${bytes(name)}, ${later})`
 }
 
 /**
@@ -27,13 +29,13 @@ export function lockOrCreateRow(table: string, name: string): string {
 
 /** @returns id: the new token, which others see once the transaction is committed */
 export function mint(table: string, name: string): string {
-  return `UPDATE ${table} SET token = LAST_INSERT_ID(GREATEST(token + 1, ${now})) WHERE name = ${bytes(name)}`
+  return `UPDATE ${table} SET token = LAST_INSERT_ID(GREATEST(token + 1, ${later})) WHERE name = ${bytes(name)}`
 }
 
 /** @returns a row with the letter of the kind when the strategy `row` or `session` holds the name now */
 export function heldByLease(tables: Tables, name: string): string {
-  return `SELECT kind FROM ${tables.locks} WHERE name = ${bytes(name)} AND until > ${now} AND kind <> '-'
-AND (kind <> 'g' OR ${isSessionHeld(userLockName(tables, name))})`
+  return `SELECT kind FROM ${tables.locks} WHERE name = ${bytes(name)} AND until > ${present} AND kind <> '-'
+AND (kind <> 'g' OR ${isSessionHeld(userLockName(tables, name))}) LIMIT 1`
 }
 
 /** Tokens follow the clock, so an old token means that the row was not used since. @returns names, the first few */
@@ -43,7 +45,7 @@ export function idleRows(table: string, retention: number): string {
 
 /** In a transaction, by the primary key: for several at once, the server could search the whole table. @returns the row, unless locked */
 export function lockIdleRow(table: string, name: string, retention: number): string {
-  return `${findRow(table, name)} AND ${idle(retention)} FOR UPDATE SKIP LOCKED`
+  return `${row(table, name)} AND ${idle(retention)} LIMIT 1 FOR UPDATE SKIP LOCKED`
 }
 
 export function dropRow(table: string, name: string): string {

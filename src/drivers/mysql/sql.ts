@@ -5,8 +5,8 @@
  *   So no two of them can wait for each other in a cycle, and none stays open while a process thinks.
  * - **The row decides.** The `WHERE` of one `UPDATE` on the lock's row decides whether a hold begins, goes on or ends. It reports this by
  *   `LAST_INSERT_ID(…)`, which the server returns only for a row that matched; row counts depend on `FOUND_ROWS` and are never read.
- * - **The server's clock.** `now` is microseconds since 1970 in UTC, at the start of the statement: a statement that waited for a row judges
- *   by an older time, which takes nothing too early and promises nothing too long.
+ * - **The server's clock.** Microseconds since 1970 in UTC. A statement judges by the time at which it began, `now`, and promises from the time at which
+ *   it writes, `later`. Where an application has fixed the time (`SET timestamp`), `now` is the earlier of fixed and real time, `later` the later.
  * - **Never too late.** A statement that takes a lock names the last moment, by that clock, at which anybody still wants it.
  * Assignments are ordered so that it makes no difference whether the right sides see old or new values.
  * Long because the statements are read, and judged, together.
@@ -19,9 +19,19 @@ import type { Mode } from '../../core/mode.js'
 import { tokenReserve } from '../../core/token.js'
 import type { Tables } from './schema.js'
 
-export const now: string = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
-/** How long the statement has been running when its row is examined; it may have waited for the row. */
-export const isDelayed: string = 'TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))'
+/** The same however often a statement evaluates it; `SET timestamp` fixes it. */
+export const started: string = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
+/**
+ * How long the statement has been running when its row is examined; it may have waited for the row. Both times are local ones: a statement
+ * that runs as daylight saving time begins or ends is an hour off. So no hold is judged or promised by it except to the safe side.
+ */
+const delay = 'TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))'
+/** To judge by: what has ended by this time has ended. */
+export const now: string = `(${started} + LEAST(0, ${delay}))`
+/** To promise from. A statement that evaluates it again gets the same or a later time. */
+export const later: string = `(${started} + GREATEST(0, ${delay}))`
+/** The present moment, for what hurts nobody when it is an hour off for once. */
+export const present: string = `(${started} + ${delay})`
 
 /**
  * The name of the GET_LOCK that stands for the lock of a row: lower case and 62 characters, which every version accepts. These names are
@@ -32,6 +42,9 @@ const userLock = (tables: Tables, hex: string) =>
 export const userLockName = (tables: Tables, name: string): string =>
   userLock(tables, `'${Buffer.from(name).toString('hex').toUpperCase()}'`)
 
+/** Every SELECT has a limit of its own: only then that of the connection (`sql_select_limit`) does not cut the answer. */
+const unlimited = 'LIMIT 18446744073709551615'
+
 /** Any text as a literal: hexadecimal, so nothing in the text can end the literal, whatever `sql_mode` and character set are. */
 export function bytes(value: string): string {
   return value === '' ? `''` : `x'${Buffer.from(value).toString('hex')}'`
@@ -40,7 +53,7 @@ export function bytes(value: string): string {
 /**
  * Which server this is, and in which life: every start draws the fourth part of its UUIDs anew. So does putting the clock back.
  */
-export const expiryExpression: string = `SELECT CONCAT_WS(' ', @@hostname, @@port, SUBSTRING(UUID(), 20)) AS incarnation, @@lower_case_table_names AS lower_case`
+export const expiryExpression: string = `SELECT CONCAT_WS(' ', @@hostname, @@port, SUBSTRING(UUID(), 20)) AS incarnation, @@lower_case_table_names AS lower_case LIMIT 1`
 
 const chars = (value: string) => (value === '' ? `''` : `CONVERT(${bytes(value)} USING utf8mb4)`)
 const whole = (value: number) => String(Math.round(value))
@@ -86,7 +99,7 @@ export interface AcquireParameters {
 }
 
 function guarded({ guard, latest }: AcquireParameters, fits: string): string {
-  const timely = `${now} + ${isDelayed} <= ${whole(latest)}`
+  const timely = `${present} <= ${whole(latest)}`
   if (guard.is === 'first') return `${timely} AND line_until <= ${now} AND (${fits})`
   const line = guard.queueUntil === undefined ? '' : ` AND line_until = ${whole(guard.queueUntil)}`
   return `${timely} AND version = ${whole(guard.version)}${line}`
@@ -113,7 +126,8 @@ const assignments = ({ columns }: HoldStart) =>
     .map(([column, value]) => `${column} = ${value}`)
     .join(', ')
 
-const nextToken = `GREATEST(top + 1, ${now})`
+/** A new row has a time in `top`, so tokens follow the real clock also where the time is fixed. */
+const nextToken = `GREATEST(top + 1, ${started})`
 
 /**
  * Begins a hold, alone or beside those that share the lock.
@@ -132,8 +146,8 @@ function exclusiveHold(taking: AcquireParameters, token: string): HoldStart {
   return {
     columns: {
       ...{ sharers: 'NULL', taken: '0', permits: '0', owner: bytes(claim.attempt), ttl: micros(claim.ttl) },
-      ...{ version: 'version + 1', since: now, by_whom: bytes(by), note: bytes(claim.note ?? '') },
-      ...{ token, top: `${token} + ${tokenReserve}`, kind: `'x'`, until: `${now} + ${micros(claim.ttl)}` },
+      ...{ version: 'version + 1', since: present, by_whom: bytes(by), note: bytes(claim.note ?? '') },
+      ...{ token, top: `${token} + ${tokenReserve}`, kind: `'x'`, until: `${later} + ${micros(claim.ttl)}` },
       ...clearedQueue(guard),
     },
     guard: guarded(taking, `until <= ${now}`),
@@ -172,8 +186,8 @@ export function isSessionHeld(lock: string, row = ''): string {
 export function acquireSession(tables: Tables, taking: AcquireParameters): string {
   const { claim, by, guard } = taking
   return `UPDATE ${tables.locks} SET kind = 'g', owner = ${bytes(claim.attempt)}, sharers = NULL, taken = 0, permits = 0,
-  version = version + 1, since = ${now}, ttl = ${micros(claim.ttl)}, by_whom = ${bytes(by)}, note = ${bytes(claim.note ?? '')},
-  token = LAST_INSERT_ID(GREATEST(top + 1, ${now})), top = GREATEST(top + 1, ${now}) + ${tokenReserve},
+  version = version + 1, since = ${present}, ttl = ${micros(claim.ttl)}, by_whom = ${bytes(by)}, note = ${bytes(claim.note ?? '')},
+  token = LAST_INSERT_ID(${nextToken}), top = ${nextToken} + ${tokenReserve},
   until = ${sessionEnd}${clearsQueue(guard) ? ', line_until = 0' : ''}
 WHERE name = ${bytes(claim.name)} AND ${guarded(taking, `until <= ${now} OR kind = 'g'`)}`
 }
@@ -185,7 +199,7 @@ function entry(
   since: string,
   claim: Claim,
   by: string,
-  until: string = `${now} + ${micros(claim.ttl)}`,
+  until: string = `${later} + ${micros(claim.ttl)}`,
 ): string {
   const rest = ` ${micros(claim.ttl)} ${encodeURIComponent(by) || '-'} ${encodeURIComponent(claim.note ?? '') || '-'}`
   return `CONCAT('${whole(take)} ', ${token}, ' ', ${since}, ' ', ${until}, ${chars(rest)})`
@@ -203,11 +217,11 @@ function sharedHold(taking: AcquireParameters, token: string): HoldStart {
   const room = kind === 's' ? '' : ` AND permits = ${whole(of)} AND taken + ${whole(take)} <= ${whole(of)}`
   return {
     columns: {
-      sharers: `JSON_SET(${beside}, ${jsonPath(attempt)}, ${entry(take, token, now, claim, by)})`,
+      sharers: `JSON_SET(${beside}, ${jsonPath(attempt)}, ${entry(take, token, present, claim, by)})`,
       ...{ taken: `${taken} + ${whole(take)}`, permits: whole(of), owner: 'NULL' },
       ttl: `GREATEST(IF(until <= ${now} OR kind <> '${kind}', 0, ttl), ${micros(claim.ttl)})`,
-      ...{ version: 'version + 1', since: now, token, top: token, kind: `'${kind}'` },
-      until: `GREATEST(${until}, ${now} + ${micros(claim.ttl)})`,
+      ...{ version: 'version + 1', since: present, token, top: token, kind: `'${kind}'` },
+      until: `GREATEST(${until}, ${later} + ${micros(claim.ttl)})`,
       ...clearedQueue(guard),
     },
     guard: guarded(taking, `until <= ${now} OR (kind = '${kind}'${room} AND NOT ${holds(attempt)})`),
@@ -231,7 +245,7 @@ export function sharedEntry({ claim, token, since, by }: HoldRow, until?: string
 /** A late copy shortens nothing: see `shorten` for what does. @returns id: the new end, in µs, if it was later; 0: no longer held */
 export function renew(tables: Tables, held: HoldRow): string {
   const { claim } = held
-  const ends = `${now} + ${micros(claim.ttl)}`
+  const ends = `${later} + ${micros(claim.ttl)}`
   if (claim.mode.kind === 'exclusive') {
     return `UPDATE ${tables.locks} SET version = version + 1, ttl = GREATEST(ttl, ${micros(claim.ttl)}),
   until = ${noSooner('until', `LAST_INSERT_ID(${ends})`)}
@@ -245,7 +259,7 @@ WHERE name = ${bytes(claim.name)} AND kind IN ('s', 'p') AND ${holds(claim.attem
 
 /** The later of two ends. One further away than the longest ttl is of before the clock was set back. @param row alias of the row, with a dot */
 export function noSooner(end: string, ends: string, row = ''): string {
-  return `GREATEST(LEAST(${end}, ${now} + ${row}ttl), ${ends})`
+  return `GREATEST(LEAST(${end}, ${later} + ${row}ttl), ${ends})`
 }
 
 /** The end in a sharer's entry, in µs. @param row alias of the row, with a dot */
@@ -257,7 +271,7 @@ export function sharedEnd({ attempt }: Claim, row = ''): string {
 /** @returns a row with the end of the hold, in µs; none: no longer held */
 export function readEnd(tables: Tables, { claim }: HoldRow): string {
   const where = ownCondition(claim)
-  return `SELECT ${claim.mode.kind === 'exclusive' ? 'until' : sharedEnd(claim)} FROM ${tables.locks} WHERE ${where}`
+  return `SELECT ${claim.mode.kind === 'exclusive' ? 'until' : sharedEnd(claim)} FROM ${tables.locks} WHERE ${where} LIMIT 1`
 }
 
 /**
@@ -267,7 +281,7 @@ export function readEnd(tables: Tables, { claim }: HoldRow): string {
  */
 export function shorten(tables: Tables, held: HoldRow, end: number): string {
   const { claim } = held
-  const ends = `LAST_INSERT_ID(${now} + ${micros(claim.ttl)})`
+  const ends = `LAST_INSERT_ID(${later} + ${micros(claim.ttl)})`
   const head = `UPDATE ${tables.locks} SET version = version + 1,`
   if (claim.mode.kind === 'exclusive')
     return `${head} ttl = ${micros(claim.ttl)}, until = ${ends} WHERE ${ownCondition(claim)} AND until = ${whole(end)}`
@@ -308,13 +322,13 @@ WHERE name = ${bytes(name)} AND kind IN ('s', 'p') AND ${holds(attempt)}`
 export function downgrade(tables: Tables, { claim, since, by }: HoldRow, last: number): string {
   const alone = `JSON_SET('{}', ${jsonPath(claim.attempt)}, ${entry(1, `'${whole(last)}'`, `'${whole(since)}'`, claim, by)})`
   return `UPDATE ${tables.locks} SET version = version + 1, kind = 's', owner = NULL, sharers = ${alone}, taken = 1, permits = 0,
-  until = ${now} + ${micros(claim.ttl)}, token = ${whole(last)}, top = LAST_INSERT_ID(${whole(last)})
+  until = ${later} + ${micros(claim.ttl)}, token = ${whole(last)}, top = LAST_INSERT_ID(${whole(last)})
 WHERE name = ${bytes(claim.name)} AND kind = 'x' AND owner = ${bytes(claim.attempt)}`
 }
 
 /** Creates the row of a lock. Whether it already existed does not matter and is not checked. */
 export function create(tables: Tables, name: string): string {
-  return `INSERT IGNORE INTO ${tables.locks} (name) VALUES (${bytes(name)})`
+  return `INSERT IGNORE INTO ${tables.locks} (name, top) VALUES (${bytes(name)}, ${later})`
 }
 
 const lockColumns = `l.kind, l.owner, l.until, l.token, l.top, l.version, l.ttl, l.since, CAST(l.sharers AS CHAR) AS sharers, l.taken, l.permits,
@@ -327,14 +341,14 @@ const orphaned = (tables: Tables) =>
 export const livenessWindow = 3_000_000
 /** A time ahead of the clock was set before the clock was put back; a live waiter refreshes its entry within a second. */
 const fresh = (row: string) =>
-  `${row}.seen > ${now} - ${livenessWindow} AND ${row}.seen <= ${now} + ${livenessWindow}`
+  `${row}.seen > ${present} - ${livenessWindow} AND ${row}.seen <= ${present} + ${livenessWindow}`
 
 /**
  * Looks, without any lock.
  * @param ticket of the waiter that looks; undefined: it has none
  * @returns now; the row (see `decision.ts`); 1 if it is held by a session that has ended; how many fresh waiters are ahead that it must
  *   not overtake (a reader may enter beside readers); how many permits they wait for, counting all for each that waits for something else;
- *   and, for a queued waiter, ticket and `seen` of the first of them
+ *   for a queued waiter, ticket and `seen` of the first of them; and the present moment
  */
 export function readRow(tables: Tables, { name, mode }: Claim, ticket: number | undefined): string {
   const reader = mode.kind === 'shared' ? ` AND w.kind <> 's'` : ''
@@ -344,36 +358,36 @@ export function readRow(tables: Tables, { name, mode }: Claim, ticket: number | 
   const wanted = `(SELECT SUM(IF(w.kind = 'p' AND w.permits = ${of}, w.take, ${of})) ${line})`
   const first = `(SELECT CONCAT(w.id, ' ', w.seen) ${line} ORDER BY w.id LIMIT 1)`
   return `SELECT ${now} AS time, ${lockColumns}, ${orphaned(tables)} AS orphaned,
-  (SELECT COUNT(*) ${line}) AS ahead, ${mode.kind === 'permits' ? wanted : '0'} AS wanted, ${ticket === undefined ? 'NULL' : first} AS first_ahead
-FROM ${tables.locks} l WHERE l.name = ${bytes(name)}`
+  (SELECT COUNT(*) ${line}) AS ahead, ${mode.kind === 'permits' ? wanted : '0'} AS wanted, ${ticket === undefined ? 'NULL' : first} AS first_ahead, ${present} AS present
+FROM ${tables.locks} l WHERE l.name = ${bytes(name)} LIMIT 1`
 }
 
 /** From now on newcomers look for a queue before they take. @returns id: not 0 if there is such a row */
 export function setWaitersFlag(tables: Tables, name: string): string {
-  return `UPDATE ${tables.locks} SET line_until = LAST_INSERT_ID(${now} + ${livenessWindow}) WHERE name = ${bytes(name)}`
+  return `UPDATE ${tables.locks} SET line_until = LAST_INSERT_ID(${present} + ${livenessWindow}) WHERE name = ${bytes(name)}`
 }
 
 /** Inserts a queue entry; the same again keeps it. @returns id: the ticket */
 export function enqueue(tables: Tables, { name, attempt, mode, note = '' }: Claim, by: string): string {
   return `INSERT INTO ${tables.waiters} (name, attempt, kind, take, permits, since, seen, by_whom, note)
-VALUES (${bytes(name)}, ${bytes(attempt)}, '${letters[mode.kind]}', ${whole(permitCount(mode))}, ${whole(permitLimit(mode))}, ${now}, ${now}, ${bytes(by)}, ${bytes(note)})
-ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id), seen = ${now}`
+VALUES (${bytes(name)}, ${bytes(attempt)}, '${letters[mode.kind]}', ${whole(permitCount(mode))}, ${whole(permitLimit(mode))}, ${present}, ${present}, ${bytes(by)}, ${bytes(note)})
+ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id), seen = ${present}`
 }
 
 /** Reports that it still waits. @returns id: not 0 if the entry is still there */
 export function refresh(tables: Tables, ticket: number): string {
-  return `UPDATE ${tables.waiters} SET seen = LAST_INSERT_ID(${now}) WHERE id = ${whole(ticket)}`
+  return `UPDATE ${tables.waiters} SET seen = LAST_INSERT_ID(${present}) WHERE id = ${whole(ticket)}`
 }
 
 /** The same for many, in any queue. It waits for no row: it skips those that somebody else has locked, until the next time. */
 export function refreshAll(tables: Tables, tickets: readonly number[]): string {
   return `UPDATE (SELECT id FROM ${tables.waiters} WHERE id IN (${tickets.map(whole).join(', ')}) LIMIT ${tickets.length} FOR UPDATE SKIP LOCKED) d
-  STRAIGHT_JOIN ${tables.waiters} w ON w.id = d.id SET w.seen = ${now}`
+  STRAIGHT_JOIN ${tables.waiters} w ON w.id = d.id SET w.seen = ${present}`
 }
 
 /** Which of these entries there are. @returns a row with the ticket of each */
 export function existing(tables: Tables, tickets: readonly number[]): string {
-  return `SELECT id FROM ${tables.waiters} WHERE id IN (${tickets.map(whole).join(', ')})`
+  return `SELECT id FROM ${tables.waiters} WHERE id IN (${tickets.map(whole).join(', ')}) ${unlimited}`
 }
 
 /** A waiter that has not refreshed its entry since blocks nobody until it does; it keeps its entry. @param stamp ticket and `seen` */
@@ -394,12 +408,12 @@ const waiterColumns = 'w.name, w.attempt, w.kind, w.take, w.permits, w.since, w.
  */
 export function rows(tables: Tables, name: string, how: 'one' | 'beginning'): string {
   return `SELECT ${now} AS time, ${lockColumns}, ${orphaned(tables)} AS orphaned, l.name
-FROM ${tables.locks} l WHERE ${matching('l', name, how)}${how === 'one' ? '' : ` AND (l.until > ${now} OR l.line_until > ${now})`}`
+FROM ${tables.locks} l WHERE ${matching('l', name, how)}${how === 'one' ? '' : ` AND (l.until > ${now} OR l.line_until > ${now})`} ${unlimited}`
 }
 
 /** @returns now and the fresh waiters, in queue order */
 export function readQueue(tables: Tables, name: string, how: 'one' | 'beginning'): string {
-  return `SELECT ${now} AS time, ${waiterColumns} FROM ${tables.waiters} w WHERE ${matching('w', name, how)} AND ${fresh('w')} ORDER BY w.id`
+  return `SELECT ${present} AS time, ${waiterColumns} FROM ${tables.waiters} w WHERE ${matching('w', name, how)} AND ${fresh('w')} ORDER BY w.id ${unlimited}`
 }
 
 function matching(row: string, name: string, how: 'one' | 'beginning'): string {
@@ -424,15 +438,15 @@ const unused = (row: string, retention: number) =>
 
 /** @returns attempts of waiters that have not refreshed their entries for a minute */
 export function gone(tables: Tables): string {
-  return `SELECT w.attempt FROM ${tables.waiters} w WHERE w.seen < ${now} - 60000000 OR w.seen > ${now} + 60000000 LIMIT 100`
+  return `SELECT w.attempt FROM ${tables.waiters} w WHERE w.seen < ${present} - 60000000 OR w.seen > ${present} + 60000000 LIMIT 100`
 }
 
 /** @returns now, the server's version, `@@autocommit` and the connection's id */
-export const hello: string = `SELECT ${now} AS time, VERSION() AS version, @@autocommit AS autocommit, CONNECTION_ID() AS connection`
+export const hello: string = `SELECT ${present} AS time, VERSION() AS version, @@autocommit AS autocommit, CONNECTION_ID() AS connection LIMIT 1`
 
 /** Never blocks the connection that all locks of a process share. @returns 1: acquired */
 export function getLock(tables: Tables, name: string): string {
-  return `SELECT GET_LOCK(${userLockName(tables, name)}, 0) AS acquired`
+  return `SELECT GET_LOCK(${userLockName(tables, name)}, 0) AS acquired LIMIT 1`
 }
 
 export function unlock(tables: Tables, name: string): string {
@@ -441,7 +455,7 @@ export function unlock(tables: Tables, name: string): string {
 
 /** @returns name and owner of each row that is held by a session */
 export function owners(tables: Tables, names: readonly string[]): string {
-  return `SELECT name, owner FROM ${tables.locks} WHERE kind = 'g' AND name IN (${names.map(bytes).join(', ')})`
+  return `SELECT name, owner FROM ${tables.locks} WHERE kind = 'g' AND name IN (${names.map(bytes).join(', ')}) ${unlimited}`
 }
 
 const notifierLockName = (tables: Tables, name: string) =>
@@ -449,7 +463,7 @@ const notifierLockName = (tables: Tables, name: string) =>
 
 /** @returns 1: acquired within `seconds` */
 export function getNotifierLock(tables: Tables, name: string, seconds: number): string {
-  return `SELECT GET_LOCK(${notifierLockName(tables, name)}, ${whole(seconds)}) AS acquired`
+  return `SELECT GET_LOCK(${notifierLockName(tables, name)}, ${whole(seconds)}) AS acquired LIMIT 1`
 }
 
 export function releaseNotifierLock(tables: Tables, name: string): string {

@@ -161,7 +161,7 @@ async function createOn(
     )
   }
   if (rows.length > 0) return
-  assertCommitting(await connection.query('SELECT @@autocommit AS autocommit'))
+  assertCommitting(await connection.query('SELECT @@autocommit AS autocommit LIMIT 1'))
   try {
     // Somebody may be creating the row in a transaction: this does not wait for it.
     await connection.query(sql.tryRow(tables.transactions, name))

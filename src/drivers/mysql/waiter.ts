@@ -179,7 +179,7 @@ export class Waiter {
     }
     const row = parseRow(values)
     const ahead = number(values[16])
-    this.#runtime.noteServerTime(row.now, sent)
+    this.#runtime.noteServerTime(values[19], sent)
     if (await this.#skipsDead(text(values[18]), sent)) return 'again'
     if (row.version !== this.#version) {
       this.#version = row.version

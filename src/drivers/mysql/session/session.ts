@@ -126,12 +126,12 @@ export function createSessions({ pool, commandTimeout }: Settings, clock: Clock,
     const sent = clock.now()
     const ask = (statement: string) => withTimeout(clock, commandTimeout, connection.query(statement))
     try {
-      // An application that shares the pool may have left a transaction open, or another database in use.
+      // An application that shares the pool may have left a transaction open, another database in use, the time fixed or answers cut.
       await ask('ROLLBACK')
-      const { rows } = await ask('SELECT @@autocommit AS autocommit')
+      const { rows } = await ask('SELECT @@autocommit AS autocommit LIMIT 1')
       if (number(rows[0]?.[0]) !== 1) await ask('SET autocommit = 1')
       if (connection.database !== undefined) await ask(useDatabase(connection.database))
-      await ask(`SET SESSION wait_timeout = ${seconds}`)
+      await ask(`SET timestamp = DEFAULT, sql_select_limit = DEFAULT, wait_timeout = ${seconds}`)
     } catch (error) {
       connection.destroy()
       throw error
