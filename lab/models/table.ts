@@ -6,7 +6,16 @@
  * got stuck, or became smaller by mistake, would hold as well. (Counted on 2026-11-21 with Spin 6.5.2.)
  * Long because it is one table.
  */
-export type Model = 'handoff' | 'passing' | 'broker' | 'sql' | 'redlock' | 'session' | 'quarantine' | 'slots'
+export type Model =
+  | 'handoff'
+  | 'passing'
+  | 'caching'
+  | 'broker'
+  | 'sql'
+  | 'redlock'
+  | 'session'
+  | 'quarantine'
+  | 'slots'
 
 /** `quick`: part of `npm run test:all`. `full`: `npm run models`. `soak`: only when asked for. */
 export type Effort = 'quick' | 'full' | 'soak'
@@ -100,6 +109,35 @@ const passing: readonly Row[] = [
   breaks('passing', 'served', 'NO_TURN_AFTER_LOSS HERE=2 FAULTS=0 CANCELS=0'),
   breaks('passing', 'deadlock', 'NO_TURN_AFTER_CANCEL FAULTS=0 EXPIRIES=0'),
   breaks('passing', 'deadlock', 'KEEPS_ABANDONED_GRANT HERE=2 FAULTS=0 EXPIRIES=0'),
+]
+
+const caching: readonly Row[] = [
+  holds('caching', 'quick', 'safety', '', 216_482),
+  holds('caching', 'quick', 'safety', 'CRASHES=1 THERE=1', 71_149),
+  holds('caching', 'quick', 'served', 'CRASHES=1 THERE=1', 94_470),
+  holds('caching', 'quick', 'safety', 'HERE=3 RESERVE=2 THERE=1', 104_472),
+  holds('caching', 'full', 'safety', 'FAULTS=2 THERE=1', 620_549),
+  holds('caching', 'full', 'served', '', 320_034),
+  holds('caching', 'full', 'safety', 'CRASHES=1', 590_111),
+  holds('caching', 'full', 'served', 'CRASHES=1', 841_216),
+  holds('caching', 'full', 'served', 'FAULTS=2 THERE=1', 885_696),
+  holds('caching', 'soak', 'safety', 'FAULTS=2', 6_802_191),
+  holds('caching', 'soak', 'safety', 'HERE=3 THERE=3', 13_939_739),
+  breaks('caching', 'claims_compatible', 'REUSES_RETURNED FAULTS=0'),
+  breaks('caching', 'claims_compatible', 'KEEPS_OVER_RECONNECT FAULTS=2 THERE=1'),
+  breaks('caching', 'claims_compatible', 'NO_QUARANTINE'),
+  breaks('caching', 'token_grows', 'SAME_TOKEN FAULTS=0'),
+  breaks('caching', 'token_grows', 'OLD_RESERVE FAULTS=0'),
+  breaks('caching', 'token_grows', 'FORGETS_REUSES FAULTS=0'),
+  breaks('caching', 'token_grows', 'TRUSTS_RELEASE', 'first'),
+  breaks('caching', 'token_grows', 'REUSES_BEYOND_RESERVE HERE=3'),
+  breaks('caching', 'reused_in_time', 'REUSES_UNPROVEN'),
+  breaks('caching', 'nobody_passed_over', 'NEVER_GIVES_WAY FAULTS=0'),
+  breaks('caching', 'served', 'NEVER_GIVES_WAY HERE=1 THERE=1 FAULTS=0'),
+  breaks('caching', 'refused_for_real', 'BELIEVES_CACHE FAULTS=0'),
+  breaks('caching', 'no_place_left', 'LEAVES_PLACE FAULTS=0'),
+  breaks('caching', 'served', 'TOLD_ONCE THERE=1'),
+  breaks('caching', 'served', 'NO_EXPIRY CRASHES=1 THERE=1 FAULTS=0'),
 ]
 
 const broker: readonly Row[] = [
@@ -204,6 +242,7 @@ const session: readonly Row[] = [
 export const table: readonly Row[] = [
   ...handoff,
   ...passing,
+  ...caching,
   ...broker,
   ...sql,
   ...redlock,
