@@ -36,6 +36,11 @@ async function counter(): Promise<() => Promise<Record<string, number>>> {
   }
 }
 
+function isRenewed(name: string): boolean {
+  const statements = server.log().split(/LOG: {2}/)
+  return statements.some((text) => text.includes('holdfast_renew_v1(') && text.includes(name))
+}
+
 test('an uncontended acquire and release are two statements', async (t) => {
   const { locks } = peer(t, server.port)
   await locks.mutex('warm').run(() => undefined)
@@ -47,16 +52,19 @@ test('an uncontended acquire and release are two statements', async (t) => {
 test('a hand-over is two statements: the release, and the request of the one who is notified', async (t) => {
   const [a, b] = [peer(t, server.port), peer(t, server.port)]
   const name = 'handed over'
-  // Both have their channel: the first wait opens it, and asks once more.
-  for (const [one, other] of [
-    [a, b],
-    [b, a],
+  // Both have their channel: the first wait opens it, and asks once more; a moment later each checks what it holds.
+  for (const [one, other, kept] of [
+    [a, b, 'kept by b'],
+    [b, a, 'kept by a'],
   ] as const) {
+    const keeping = await other.locks.mutex(kept).acquire()
     const lease = await one.locks.mutex('warm').acquire()
     const next = other.locks.mutex('warm').acquire()
     await inLine(one.locks, 'warm', 1)
+    await until(() => isRenewed(kept))
     await lease.release()
     await (await next).release()
+    await keeping.release()
   }
   const first = await a.locks.mutex(name).acquire()
   const next = b.locks.mutex(name).acquire()
