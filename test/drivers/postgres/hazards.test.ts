@@ -157,7 +157,8 @@ test('H79: a server that is read-only for a while, as in a fail-over, is waited 
     })
     await assert.rejects(locks.mutex('fail-over').tryAcquire(), {
       code: 'BACKEND',
-      message: /it is read-only: a standby, or a primary that has been replaced/,
+      message:
+        /it is read-only: a standby, a primary that has been replaced, or a connection with default_transaction_read_only/,
     })
   } finally {
     await server.sql('alter system reset default_transaction_read_only')
