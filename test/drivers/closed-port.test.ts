@@ -80,7 +80,8 @@ const stores: Readonly<Record<string, () => Store>> = {
     return [postgres({ pool }), () => pool.end()]
   },
   'postgres.js': () => {
-    const pool = postgresJs({ host, port })
+    // Its pause between two attempts grows to 20 s by default, and `end` does not cut it short.
+    const pool = postgresJs({ host, port, backoff: () => 0.1 })
     return [postgres({ pool }), () => pool.end({ timeout: 0 })]
   },
   etcd: () => [etcd({ endpoints: [`http://${host}:${port}`] }), () => undefined],
