@@ -73,7 +73,7 @@ describe('the scenario', { concurrency: true }, () => {
     'permits that all weigh the same': ['a semaphore counts by weight', "got 'b tries 2 → a lease'"],
     'asking again and again instead of standing in line': [
       '`fair: true` is first come, first served',
-      "got 'the chapter fails → Error: waited",
+      "got 'the chapter fails → Error: timed out",
     ],
   } as const
   for (const [mistake, [promise, says]] of Object.entries(seen))
