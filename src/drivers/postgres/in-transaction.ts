@@ -1,11 +1,11 @@
 /** The strategy `transaction`: a lock that is part of the user's own transaction and ends with it. */
 import { AcquireTimeoutError, UnsupportedError } from '../../core/errors.js'
 import { checkName, describe } from '../../core/name.js'
-import type { PostgresJsQuery, Value } from './client.js'
+import type { Value } from './client.js'
 import { toFailure } from './failure.js'
 import { parseAnswer, toHolder } from './inspect.js'
 import { checkedNamespace } from './options.js'
-import { toAnswer } from './postgres-js.js'
+import { raw, toAnswer } from './postgres-js.js'
 import { assertTrusted, foreignOwnersQuery } from './schema-trust.js'
 import { defaultNamespace, lockKey, rowName } from './session/key.js'
 import { checkedIdentifier, createCalls } from './sql.js'
@@ -124,8 +124,7 @@ function toRunner(client: PgTransaction | PostgresJsTransaction): Runner {
     const texts = (values: readonly Value[]) => values.map((value) => (value === null ? null : String(value)))
     return {
       check: async () => undefined,
-      query: async (text, values) =>
-        toAnswer(await (unsafe(text, texts(values) as never[]) as PostgresJsQuery).raw()),
+      query: async (text, values) => toAnswer(await raw(unsafe(text, texts(values) as never[]))),
     }
   }
   if (

@@ -8,20 +8,32 @@
  * parameters cannot tell: Parse, Bind and Execute each set the time of the statement. So the docs advise an instance of its own.
  */
 import { BackendError } from '../../core/errors.js'
-import type { Answer, Connection, ConnectionEvents, Database, PostgresJs, Value } from './client.js'
+import type {
+  Answer,
+  Connection,
+  ConnectionEvents,
+  Database,
+  PostgresJs,
+  PostgresJsQuery,
+  Value,
+} from './client.js'
 import { findCode } from './failure.js'
 
-/** @param rows of `raw()`: bytes, which no option of the instance but `transform.row` has changed */
+/** Bytes, which no option of the instance but `transform.row` changes; not so where somebody has wrapped it, and it gives plain promises. */
+export function raw(query: PostgresJsQuery | PromiseLike<unknown>): PromiseLike<unknown> {
+  return 'raw' in query ? query.raw() : query
+}
+
+/** @param rows of `raw()` */
 export function toAnswer(rows: unknown): Answer {
   const [row] = rows as readonly object[]
-  const [bytes] = Object.values(row ?? {})
-  if (!(bytes instanceof Uint8Array)) {
-    throw new BackendError(
-      'postgres',
-      'transform.row of the instance of postgres.js changes the answers of the server; give the locks an instance without it',
-    )
-  }
-  return new TextDecoder().decode(bytes)
+  const [answer] = Object.values(row ?? {})
+  if (answer instanceof Uint8Array) return new TextDecoder().decode(answer)
+  if (typeof answer === 'string') return answer
+  throw new BackendError(
+    'postgres',
+    'transform.row of the instance of postgres.js changes the answers of the server; give the locks an instance without it',
+  )
 }
 
 export function fromPostgresJs(sql: PostgresJs): Database {
@@ -31,7 +43,7 @@ export function fromPostgresJs(sql: PostgresJs): Database {
     ...unsuitable(sql),
     open: async (events) => only(sql, events),
     shared: {
-      query: async (text, values) => toAnswer(await unsafe(text, values.map(asText) as never[]).raw()),
+      query: async (text, values) => toAnswer(await raw(unsafe(text, values.map(asText) as never[]))),
       script: async (text) => void (await unsafe(text).simple()),
       ended: (gone) => onConnectionEnds(sql.options, gone),
       async listen(channel, onPayload, up) {
@@ -107,7 +119,7 @@ function only({ unsafe }: PostgresJs, events: ConnectionEvents): Connection {
     get busy() {
       return busy
     },
-    query: async (text, values) => toAnswer(await asked(unsafe(text, values.map(asText) as never[]).raw())),
+    query: async (text, values) => toAnswer(await asked(raw(unsafe(text, values.map(asText) as never[])))),
     script: async (text) => void (await asked(unsafe(text).simple())),
     destroy: () => {
       end()
