@@ -24,16 +24,16 @@
  *   served             client 0, if it does not die, does not wait for ever (weak fairness)
  *
  * Each of these makes the design wrong in one place and must break the property named:
- *   JOURNAL_AFTER_REPLY  the grant is told first and journalled then                   claims_compatible
- *   IGNORES_JOURNAL      a new broker begins with an empty table                        claims_compatible
- *   LIVE_IS_DEAD         a new broker frees what a live client has not yet confirmed    claims_compatible
- *   LOAD_BEFORE_BIND     the journal is loaded before the name is bound                 claims_compatible
- *   TWO_BROKERS          the name does not keep a second broker out                     claims_compatible
- *   TOKENS_START_AGAIN   a new broker counts tokens from the start                      token_grows
- *   OWNER_IS_PROCESS     the journal names the process, not the attempt                 token_grows
- *   NEW_PLACES           a new broker gives everybody who comes back a new place        nobody_passed_over
- *   PID_ONLY             a live process is told by its number alone                     no deadlock, served
- *   RELEASE_TOLD_ONCE    a release that was not answered is not told again              no deadlock
+ *   JOURNAL_AFTER_REPLY  the grant is sent first and journalled afterwards                        claims_compatible
+ *   IGNORES_JOURNAL      a new broker starts with an empty table                                  claims_compatible
+ *   LIVE_IS_DEAD         a new broker frees holds that their live clients have not confirmed yet  claims_compatible
+ *   LOAD_BEFORE_BIND     the journal is loaded before the name is bound                           claims_compatible
+ *   TWO_BROKERS          the name does not exclude a second broker                                claims_compatible
+ *   TOKENS_START_AGAIN   a new broker restarts the token count                                    token_grows
+ *   OWNER_IS_PROCESS     the journal names the process, not the attempt                           token_grows
+ *   NEW_PLACES           a new broker gives returning waiters new positions                       nobody_passed_over
+ *   PID_ONLY             a process counts as alive by its pid alone                               no deadlock, served
+ *   RELEASE_TOLD_ONCE    an unacknowledged release is not resent                                  no deadlock
  *
  * Long because it is one state machine: whoever changes a step should see them all.
  */

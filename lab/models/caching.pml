@@ -27,20 +27,20 @@
  *   served              the last request of process 1, which waits, does not wait for ever (weak fairness)
  *
  * Each of these makes the design wrong in one place and must break the property named:
- *   REUSES_RETURNED        what was given back is used as if it were still cached                        claims_compatible
- *   KEEPS_OVER_RECONNECT   what was cached over a connection that has broken is used over the next one   claims_compatible
- *   NO_QUARANTINE          a store that has forgotten a grant grants the lock at once                    claims_compatible
- *   SAME_TOKEN             what is cached is used with the token that it had                             token_grows
- *   OLD_RESERVE            a new grant is used with the tokens that were left of the former one          token_grows
- *   FORGETS_REUSES         a release tells the token of the grant, not the last one used                 token_grows
- *   TRUSTS_RELEASE         a release of an earlier grant of the same attempt sets the token back         token_grows
- *   REUSES_BEYOND_RESERVE  the process goes on counting when its reserve is used up                      token_grows
- *   REUSES_UNPROVEN        what is cached is used without looking at its deadline                        reused_in_time
- *   NEVER_GIVES_WAY        a process that hears that others wait keeps what it has cached                nobody_passed_over, served
- *   BELIEVES_CACHE         an attempt that the store refuses at first is refused                         refused_for_real
- *   LEAVES_PLACE           an attempt that has waited for long enough goes without a word                no_place_left
- *   TOLD_ONCE              the holder is told of a waiter only when that one comes                       served
- *   NO_EXPIRY              the store never ends by itself what a dead process has cached                 served
+ *   REUSES_RETURNED        a grant is reused after it was returned                              claims_compatible
+ *   KEEPS_OVER_RECONNECT   a grant cached over a broken connection is reused over the next one  claims_compatible
+ *   NO_QUARANTINE          a store that lost a grant grants the lock again at once              claims_compatible
+ *   SAME_TOKEN             a reuse repeats the token of the grant                               token_grows
+ *   OLD_RESERVE            a new grant is used with tokens left over from the one before        token_grows
+ *   FORGETS_REUSES         a release reports the token of the grant, not the last one used      token_grows
+ *   TRUSTS_RELEASE         a release of an earlier grant of the same attempt lowers the token   token_grows
+ *   REUSES_BEYOND_RESERVE  the process keeps counting when its reserve is used up               token_grows
+ *   REUSES_UNPROVEN        a grant is reused without checking its deadline                      reused_in_time
+ *   NEVER_GIVES_WAY        a process keeps its cached grant when it learns that others wait     nobody_passed_over, served
+ *   BELIEVES_CACHE         an attempt takes the first refusal of the store as final             refused_for_real
+ *   LEAVES_PLACE           an attempt that stops waiting does not cancel its queue entry        no_place_left
+ *   TOLD_ONCE              the store notifies the holder of a waiter only once                  served
+ *   NO_EXPIRY              the store never expires the cached grant of a dead process           served
  *
  * Long because it is one state machine: whoever changes a step should see them all.
  */

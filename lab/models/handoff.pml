@@ -28,21 +28,21 @@
  *   served               client 0, which neither dies nor cancels, does not wait for ever (weak fairness)
  *
  * Each of these makes the design wrong in one place and must break the property named:
- *   RECEIPT_CLOCK       the client counts its lease from the arrival of the push           claims_compatible
- *   BELIEVES_PUSH       the push makes a holder                                            claims_compatible
- *   DECLINES            a push for an attempt that the client has not got ends it          claims_compatible
- *   CLAIM_UNTIL_REPLY   the claim ends with the answer to the release, not before it       claims_compatible
- *   LATE_DOWNGRADE      a writer that becomes a reader writes on until the answer          claims_compatible
- *   OWNER_IS_CLIENT     the owner is the client, not the attempt: a release sent twice     claims_compatible
- *   PERMITS_BY_COUNT    a release adds permits instead of ending one hold                  claims_compatible
- *   NO_GUARD            the storage does not check the token                               write_in_order
- *   COUNTER_LOST        the server forgets its counter of tokens while nobody holds        valid_write_accepted
- *   BARGING             a newcomer that fits does not stand in line                        nobody_passed_over
- *   NO_TOMBSTONE        the server does not remember attempts that ended                   ended_stays_ended
- *   NO_POLL             the waiter asks only when it is told to                            no deadlock
- *   POLL_KEEPS_PLACE    a poll only looks whether it was granted, never lets the line in   served
- *   QUEUES_AGAIN        an acquire that was granted, sent again, stands behind itself      served
- *   NO_EXPIRY           the server never ends a hold by itself                             served
+ *   RECEIPT_CLOCK      the client counts its lease from the arrival of the push            claims_compatible
+ *   BELIEVES_PUSH      the push makes a holder                                             claims_compatible
+ *   DECLINES           a push for an attempt unknown to the client ends that attempt       claims_compatible
+ *   CLAIM_UNTIL_REPLY  the claim ends at the reply to the release, not before it           claims_compatible
+ *   LATE_DOWNGRADE     a writer that downgrades keeps writing until the reply              claims_compatible
+ *   OWNER_IS_CLIENT    the owner is the client, not the attempt (a release is sent twice)  claims_compatible
+ *   PERMITS_BY_COUNT   a release adds permits instead of ending one hold                   claims_compatible
+ *   NO_GUARD           the storage does not check the token                                write_in_order
+ *   COUNTER_LOST       the server forgets its token counter while the lock is free         valid_write_accepted
+ *   BARGING            a newcomer that fits does not queue                                 nobody_passed_over
+ *   NO_TOMBSTONE       the server does not remember ended attempts                         ended_stays_ended
+ *   NO_POLL            the waiter polls only when it is notified                           no deadlock
+ *   POLL_KEEPS_PLACE   a poll only checks for its own grant and never serves the queue     served
+ *   QUEUES_AGAIN       an acquire that was granted and is resent queues behind itself      served
+ *   NO_EXPIRY          the server never expires a hold                                     served
  * A push for an attempt that is over is ignored: it costs one lease.
  *
  * Long because it is one state machine: whoever changes a step should see them all.

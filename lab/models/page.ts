@@ -1,13 +1,13 @@
-/** What docs/models.md lists: every run that holds, and every mistake. Made from the table and the heads of the models. */
+/** The tables of docs/models.md: every run that holds, and every mistake. Generated from the table and the heads of the models. */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { type Model, type Row, table } from './table.js'
 
 export interface Mistake {
-  /** As defined: `NO_POLL`, or several that make it up. */
+  /** The define: `NO_POLL`, or several that together make the mistake. */
   readonly name: string
   readonly what: string
-  /** The properties that it must break, as the head of the model says. */
+  /** The properties that it must break, according to the head of the model. */
   readonly breaks: string
 }
 
@@ -32,7 +32,7 @@ export function modelFile(model: Model): string {
   return fileURLToPath(new URL(`../../../lab/models/${model}.pml`, import.meta.url))
 }
 
-/** What the head of a model says it asks for, in the words of the table. */
+/** The properties that the head of a model lists, named as in the table. */
 export function listProperties(model: Model): string[] {
   const [, list = ''] =
     /\n \* Properties\n([\s\S]*?)\n \*\n/.exec(readFileSync(modelFile(model), 'utf8')) ?? []
@@ -61,7 +61,7 @@ function findPosition(text: string, part: string): number {
   return at < 0 ? text.length : at
 }
 
-/** The defines of a row that say what is wrong. */
+/** The defines of a row that name the mistake. */
 export function findMistake({ model, defines }: Row): string {
   const first = model === 'redlock' ? defines.filter((define) => /^(AMNESIA|QUARANTINE)$/.test(define)) : []
   return first.length > 0 ? first.join(', ') : (defines[0] ?? '')

@@ -21,15 +21,15 @@
  *   served             the last request of process 0, which is not cancelled, does not wait for ever (weak fairness)
  *
  * Each of these makes the design wrong in one place and must break the property named:
- *   PASS_AND_RELEASE       the lock is passed on and given back as well                          claims_compatible
- *   PASS_UNPROVEN          the lock is passed on without looking at its deadline                 token_grows
- *   FORGETS_PASSES         a release tells the token of the grant, not the last one passed on    token_grows
- *   LATE_RELEASE_COUNTS    the store takes the last token from a release that comes too late     token_grows
- *   PASS_BEYOND_RESERVE    the process goes on counting when its reserve is used up              token_grows
- *   COUNT_STARTS_AGAIN     each new holder starts the count of passes again                      bypass_bounded
- *   NO_TURN_AFTER_LOSS     a lost lock does not make the next request ask                        no deadlock, served
- *   NO_TURN_AFTER_CANCEL   a turn given up by its request does not make the next one ask         no deadlock
- *   KEEPS_ABANDONED_GRANT  a grant for a turn that was given up is not given back                no deadlock (without expiry)
+ *   PASS_AND_RELEASE       the lock is passed on and released as well                            claims_compatible
+ *   PASS_UNPROVEN          the lock is passed on without checking its deadline                   token_grows
+ *   FORGETS_PASSES         a release reports the token of the grant, not the last one passed on  token_grows
+ *   LATE_RELEASE_COUNTS    the store takes the last token from a release that arrives too late   token_grows
+ *   PASS_BEYOND_RESERVE    the process keeps counting when its reserve is used up                token_grows
+ *   COUNT_STARTS_AGAIN     each new holder restarts the count of passes                          bypass_bounded
+ *   NO_TURN_AFTER_LOSS     after a loss the next request does not ask the store                  no deadlock, served
+ *   NO_TURN_AFTER_CANCEL   after a cancelled turn the next request does not ask the store        no deadlock
+ *   KEEPS_ABANDONED_GRANT  a grant for an abandoned turn is not released                         no deadlock (without expiry)
  *
  * Long because it is one state machine: whoever changes a step should see them all.
  */

@@ -13,15 +13,15 @@
  *   claims_compatible    no two clients rely on the lock at the same time
  *
  * Each of these makes the design wrong in one place and must break the property named:
- *   NEWCOMER_VOUCHES    who never met the server takes it for new, and its marker vouches for all       claims_compatible
- *   NO_LINEAGE          a marker of this life vouches whoever made it; asked with TRUSTING              claims_compatible
- *   BELIEVES_MARKER     a newcomer believes every marker of this life; asked with TRUSTING              claims_compatible
- *   ONLY_UPTIME         that data were deleted since the start does not count                           claims_compatible
- *   FROM_START          what a client knew is missed from the start of the server, also of this life    claims_compatible
- *   LONG_TTL            a ttl may be longer than the longest one that is reckoned with                  claims_compatible
- *   LONG_EXTEND         ... only when it is extended                                                    claims_compatible
- *   TRUSTS_DATA         a server that comes back with data is taken to have all of them                 claims_compatible
- *   TRUSTS_UPTIME       a promoted replica may have forgotten nothing since its own start               claims_compatible
+ *   NEWCOMER_VOUCHES  a newcomer takes the server for new, and its marker vouches for everybody           claims_compatible
+ *   NO_LINEAGE        a marker of this life vouches, whoever wrote it; asked with TRUSTING                claims_compatible
+ *   BELIEVES_MARKER   a newcomer believes every marker of this life; asked with TRUSTING                  claims_compatible
+ *   ONLY_UPTIME       data deleted since the start are ignored                                            claims_compatible
+ *   FROM_START        a client counts what it misses from the start of the server, even in the same life  claims_compatible
+ *   LONG_TTL          a ttl may exceed the assumed maximum                                                claims_compatible
+ *   LONG_EXTEND       ... only when it is extended                                                        claims_compatible
+ *   TRUSTS_DATA       a server that restarts with data is assumed to have all of them                     claims_compatible
+ *   TRUSTS_UPTIME     a promoted replica is assumed to have lost nothing since its own start              claims_compatible
  */
 #ifndef CLIENTS
 #define CLIENTS 3

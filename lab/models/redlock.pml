@@ -22,13 +22,13 @@
  *   token_grows        a holder's token is greater than every earlier holder's (not asked with EXCLUSION_ONLY)
  *
  * Each of these makes the design wrong in one place and must break the property named:
- *   LATE_CLOCK                 the deadline counts from the last answer, so a key may go earlier   claims_compatible
- *   COUNTS_ANSWERS             two answers of one node count as two votes                          claims_compatible
- *   AMNESIA                    a restarted node takes part at once                                 claims_compatible, token_grows
- *   AMNESIA, QUARANTINE        ... after the quarantine, but its ballots start again               token_grows
- *   COUNTS_OLD_BALLOTS         a vote for the first round counts for the second                    claims_compatible
- *   FORGETS_SOON               a free node forgets a ballot that its clock has not passed          token_grows
- *   COUNTER                    each node counts, the token is the greatest count in the majority   token_grows (3 clients)
+ *   LATE_CLOCK           the deadline counts from the last reply, so a key may expire earlier  claims_compatible
+ *   COUNTS_ANSWERS       two replies of one node count as two votes                            claims_compatible
+ *   AMNESIA              a restarted node votes at once                                        claims_compatible, token_grows
+ *   AMNESIA, QUARANTINE  ... after the quarantine, but its ballots restart                     token_grows
+ *   COUNTS_OLD_BALLOTS   a vote for the first round counts for the second                      claims_compatible
+ *   FORGETS_SOON         a free node forgets a ballot that its clock has not passed            token_grows
+ *   COUNTER              each node has a counter; the token is the greatest in the majority    token_grows (3 clients)
  *
  * Long because it is one state machine: whoever changes a step should see them all.
  */

@@ -15,10 +15,10 @@
  *   ends_first   when the leader ends the session, the client has ceased to rely on it
  *
  * Each of these makes the design wrong in one place and must break the property named:
- *   TRUSTS_ANSWER     the message that the leader answered is taken for reported                            ends_first
- *   TAKES_TICK_OFF    ... less a fixed part of the time-out that is shorter than the lag                    ends_first
- *   COUNTS_SENDING    a message is taken for reported a lag after it was sent, not after it was answered    ends_first
- *   KEEPS_OLD_LAG     half a lag is waited for                                                              ends_first
+ *   TRUSTS_ANSWER   a message counts as reported as soon as the leader answers it                ends_first
+ *   TAKES_TICK_OFF  ... minus a fixed part of the time-out, shorter than the lag                 ends_first
+ *   COUNTS_SENDING  a message counts as reported one lag after it was sent, not after its reply  ends_first
+ *   KEEPS_OLD_LAG   the client waits for only half a lag                                         ends_first
  */
 #ifndef LAG
 #define LAG 2

@@ -11,11 +11,11 @@
  *   claims_compatible    no two clients rely on the same lock at the same time
  *
  * Each of these makes the design wrong in one place and must break the property named:
- *   ONLY_UPTIME         the node can have lost nothing but by a restart                              claims_compatible
- *   TRUSTS_MARKER       a marker of another life of the node vouches for the data                    claims_compatible
- *   WITNESS_STAYS       what another life has noticed counts as noticed in this one                  claims_compatible
- *   LEAVES_QUARANTINE   a slot that moves leaves its quarantine behind                               claims_compatible
- *   MOVES_UNNOTICED     a slot moves although nobody has noticed a loss: a gap of the design         claims_compatible
+ *   ONLY_UPTIME        only a restart of the node counts as a loss                          claims_compatible
+ *   TRUSTS_MARKER      a marker of another life of the node vouches for the data            claims_compatible
+ *   WITNESS_STAYS      a loss noticed in another life counts as noticed in this one         claims_compatible
+ *   LEAVES_QUARANTINE  a slot leaves its quarantine behind when it moves                    claims_compatible
+ *   MOVES_UNNOTICED    a slot moves before anybody has noticed a loss: a gap of the design  claims_compatible
  */
 #ifndef CLIENTS
 #define CLIENTS 2

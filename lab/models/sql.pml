@@ -20,16 +20,16 @@
  *   served             client 0, which neither dies nor cancels, does not wait for ever (weak fairness)
  *
  * Each of these makes the design wrong in one place and must break the property named:
- *   CLIENT_CLOCK         whether the lease is over is told by a client's clock            claims_compatible
- *   RELAXED_COMMIT       the database answers before the commit is on disk, and crashes   claims_compatible
- *   ROW_DELETED          a release deletes the row, and the count of tokens with it       token_grows
- *   NO_TICKETS           who asks first when the row is free gets it                      nobody_passed_over
- *   NO_POLL              the waiter trusts the notification (with a fault)                no deadlock
- *   ENQUEUE_UNLOCKED     reads the row without its lock, then enters the waiters (NO_POLL) no deadlock
- *   ONE_SNAPSHOT         a release reads the waiters as they were before it got the row's
- *                        lock, as one statement does at READ COMMITTED (NO_POLL)          no deadlock
- *   ASKS_AS_NEW          after a lost answer the same attempt stands behind itself         served
- *   DEAD_PLACE_BLOCKS    a waiter whose row went stale still goes first                    served
+ *   CLIENT_CLOCK       a client's clock decides whether the lease has expired           claims_compatible
+ *   RELAXED_COMMIT     the database replies before the commit is on disk, then crashes  claims_compatible
+ *   ROW_DELETED        a release deletes the row, and the token counter with it         token_grows
+ *   NO_TICKETS         the first request after a release gets the lock                  nobody_passed_over
+ *   NO_POLL            the waiter relies on the notification (with a fault)             no deadlock
+ *   ENQUEUE_UNLOCKED   the client reads the row unlocked, then enqueues (NO_POLL)       no deadlock
+ *   ONE_SNAPSHOT       a release reads the waiters as they were before it got the
+ *                      row's lock, as one statement does at READ COMMITTED (NO_POLL)    no deadlock
+ *   ASKS_AS_NEW        after a lost reply the same attempt queues behind itself         served
+ *   DEAD_PLACE_BLOCKS  a waiter whose row is stale still goes first                     served
  *
  * Long because it is one state machine: whoever changes a step should see them all.
  */

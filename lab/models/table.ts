@@ -1,9 +1,9 @@
 /**
- * Which models are walked through, with which bounds, and what must come out. What the defines mean stands at the head of
- * each model; bounds that are not given are the model's own.
+ * Which models are checked, with which bounds, and the expected results. The head of each model explains its defines;
+ * bounds that are not given are the model's own.
  *
- * A run that holds has walked through every reachable state, and their number is part of what is expected: a model that
- * got stuck, or became smaller by mistake, would hold as well. (Counted on 2026-11-21 with Spin 6.5.2.)
+ * A run that holds has visited every reachable state, and their number is part of the expectation: a model that got
+ * stuck, or became smaller by mistake, would hold as well. (Counted on 2026-11-21 with Spin 6.5.2.)
  * Long because it is one table.
  */
 export type Model =
@@ -23,14 +23,14 @@ export type Effort = 'quick' | 'full' | 'soak'
 export interface Row {
   readonly model: Model
   readonly defines: readonly string[]
-  /** `safety`: the assertions, and that nobody is stuck. `served`: nobody waits for ever, under weak fairness. */
+  /** `safety`: the assertions and the absence of deadlocks. `served`: nobody waits for ever, under weak fairness. */
   readonly asks: 'safety' | 'served'
-  /** `holds`, the property that must be broken, or `deadlock`. */
+  /** `holds`, the property that must break, or `deadlock`. */
   readonly expected: string
   readonly effort: Effort
-  /** Exact for a run that holds; else about. */
+  /** Exact for a run that holds, otherwise approximate. */
   readonly states: number
-  /** Of the ways to what must be broken: the shortest, or the first, where the shortest takes long to find. */
+  /** Which path to the broken property is reported: the shortest, or the first where the shortest takes long to find. */
   readonly way: 'shortest' | 'first'
 }
 
@@ -38,7 +38,7 @@ function holds(model: Model, effort: Effort, asks: Row['asks'], defines: string,
   return { model, defines: words(defines), asks, expected: 'holds', effort, states, way: 'first' }
 }
 
-/** A wrong design. `defines` begins with what is wrong; its bounds are the least that show it. */
+/** A wrong design. `defines` begins with the mistake; its bounds are the smallest that show it. */
 function breaks(model: Model, expected: string, defines: string, way: Row['way'] = 'shortest'): Row {
   const asks = expected === 'served' ? 'served' : 'safety'
   return { model, defines: words(defines), asks, expected, effort: 'quick', states: 100_000, way }

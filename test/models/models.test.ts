@@ -1,6 +1,6 @@
-// The Spin models: the designs hold, and each design with one mistake in it breaks what it must break. Only the quick
-// part; `npm run models` walks through more.
-// Second tier because the walks are of designs, and take minutes of a processor.
+// The Spin models: the designs hold, and each design with one mistake breaks the property it must break. Only the quick
+// part; `npm run models` checks more.
+// Second tier because it checks designs, not code, and takes minutes of processor time.
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
