@@ -1,17 +1,17 @@
 /**
- * What the judges of `holdfast/verify` need to know of locks that stay with their process after a release (`linger`). The workers write down which
- * takes have a `linger`, and which grants came without a request: such a one is a reuse, unless it was asked for before the release.
+ * What the judges of `holdfast/verify` need to know about locks that stay with their process after a release (`linger`). The workers record which
+ * takes have a `linger`, and which grants came without a request: such a grant is a reuse, unless it was requested before the release.
  */
 import type { Lease, Locks } from 'holdfast'
 import type { Acquisition, Event, History, Recorder, Violation } from 'holdfast/verify'
 
-/** How often it happened. */
+/** How often caching took place. */
 export interface CachingCounts {
   /** Takes with `linger` that were granted. */
   readonly lingering: number
   /** Grants that came without a request to the store, after the release of the holder before. */
   readonly reused: number
-  /** Grants to others while the lock would have stayed longer with the one that had it. */
+  /** Grants to others while the lock would still have been cached by its previous holder. */
   readonly gaveWay: number
 }
 
@@ -37,10 +37,10 @@ export function noteHandOvers(locks: Locks, journal: Recorder): void {
   })
 }
 
-/** A single attempt that a cache has refused stands in line for at least so many ms. */
+/** A single attempt that a cache has refused waits in the queue for at least this many ms. */
 const leastPatience = 10 * 0.99
 
-/** @param kept how long a store may keep what nobody renews, or grant nothing, in ms */
+/** @param kept how long a store may keep a lock that nobody renews, or grant nothing, in ms */
 export function findCaching({ events, acquisitions }: History, kept: number): Caching {
   const lingering = new Map<string, number>()
   const handed = new Set<string>()
@@ -78,9 +78,9 @@ export function findCaching({ events, acquisitions }: History, kept: number): Ca
     gaveWay,
     excuse: ({ rule, parties }) => {
       if (rule === 'false-busy' && parties.every((one) => waited(one) && wasCached(one)))
-        return 'a process had it cached, and did not hear in time of who stood in line for it (docs/primitives.md)'
+        return 'a process had it cached, and was not notified of the waiter in time (docs/primitives.md)'
       if (rule === 'tokens' && parties.some((one) => one.forced !== undefined && reuses.has(one)))
-        return 'an operator took a lock that its process had cached, and used again before it heard of that (docs/primitives.md)'
+        return 'an operator took a cached lock, and its process reused it before it learned of that (docs/primitives.md)'
       return undefined
     },
   }
@@ -91,7 +91,7 @@ const waited = ({ invoked, failed = 0 }: Acquisition) => failed - invoked >= lea
 const key = ({ client, name, token }: Pick<Event, 'client' | 'name' | 'token'> | Acquisition) =>
   `${client} ${token} ${name}`
 
-/** Of each name, those that were granted, by token. */
+/** The granted acquisitions of each name, by token. */
 function inOrder(acquisitions: readonly Acquisition[]): Acquisition[][] {
   const names = new Map<string, Acquisition[]>()
   for (const one of acquisitions) {

@@ -25,9 +25,9 @@ export const lockDelay: Scene = onShared({
   store,
   title: 'A write on its way',
   story:
-    'A has sent a write that is slow to arrive. Its session is ended, B takes the lock and writes; a second after the session’s end the write of A arrives.',
+    'A has sent a write that is slow to arrive. Its session ends, B takes the lock and writes. A second after the end of the session the write of A arrives.',
   holdfastDoes:
-    'With `lockDelay` a lock stays taken for a while after its holder’s session was ended: time for what was on its way. For resources that can check tokens, a guard is better.',
+    'With `lockDelay` a lock stays unavailable for a while after its holder’s session has ended, so that writes in flight can arrive. For resources that can check tokens, a guard is better.',
   page: 'drivers/consul.md#how-it-works',
   naive: naiveSessionLock,
   holdfast: holdfastLockDelay,
@@ -71,7 +71,7 @@ export const sessionEnded: Scene = onShared({
   story:
     'An operator, or a health check, ends the session of A while it works. B takes the lock and writes; then A writes.',
   holdfastDoes:
-    'Both hold until A’s next renewal: that much no lock in Consul prevents. Then A is told, and its older token is refused by the guard. Sessions of holdfast have no health checks.',
+    'Both hold until A’s next renewal; no lock in Consul prevents that. Then A is notified, and the guard refuses its older token. Sessions of holdfast have no health checks.',
   page: 'guard.md#etcd-zookeeper-and-consul',
   naive: naiveSessionLock,
   holdfast: holdfastConsul,
@@ -92,7 +92,7 @@ export const sessionEnded: Scene = onShared({
     const wrote = stands ? `was ${late}` : 'has replaced the newer one'
     return {
       ok: stands && told,
-      saw: `the write of A ${wrote}; A was ${told ? 'told at its next renewal' : 'never told'}`,
+      saw: `the write of A ${wrote}; A was ${told ? 'notified at its next renewal' : 'never notified'}`,
     }
   },
 })
@@ -103,7 +103,7 @@ export const missedWakeUp: Scene = onShared({
   title: 'The wake-up is missed',
   story: 'B finds the lock taken. Before it starts to watch for changes, A releases.',
   holdfastDoes:
-    'The question begins with the index of what was read when the lock was found taken, so a change since then answers it at once. By hand it begins with the index of a later look.',
+    'The query starts at the index of the read that found the lock taken, so a change since then answers it at once. The lock by hand starts at the index of a later read.',
   page: 'drivers/consul.md#how-it-works',
   naive: naiveSessionLock,
   holdfast: holdfastConsul,
@@ -121,6 +121,6 @@ export const missedWakeUp: Scene = onShared({
     await next?.release()
     return next === undefined
       ? { ok: false, saw: 'B waited 5 s for a lock that was free' }
-      : { ok: true, saw: 'B has it as soon as its question arrives' }
+      : { ok: true, saw: 'B has it as soon as its query arrives' }
   },
 })

@@ -30,9 +30,9 @@ export const deadLeader: Scene = onShared({
   name: 'dead-leader',
   store,
   title: 'The leader is cut off',
-  story: 'A is elected, and cut off for longer than its lease. B is the next candidate.',
+  story: 'A is elected, then cut off for longer than its lease. B is the next candidate.',
   holdfastDoes:
-    'A term ends by the own clock, counted from what was answered last, before etcd can give the lease up. By hand the keepalive fails in the background, and two lead.',
+    'A term ends by the leader’s own clock, counted from the last answered request, before etcd can expire the lease. By hand the keepalive fails in the background, and two lead.',
   page: 'primitives.md#elections',
   naive: naiveQueueEtcd,
   holdfast: electionEtcd,
@@ -52,9 +52,9 @@ export const endedInLine: Scene = onShared({
   store,
   title: 'The lease ends while one waits',
   story:
-    'A holds the lock, B and C wait in line. The lease of B ends, as it does when B stands still for long. Then A releases.',
+    'A holds the lock, B and C wait in the queue. The lease of B ends, as it does when B is paused for long. Then A releases.',
   holdfastDoes:
-    'Who has waited looks whether its own place is still there before it believes to be first. B stands in line anew, behind C.',
+    'A waiter checks that its own queue entry still exists before it takes the lock. B queues again, behind C.',
   page: 'drivers/etcd.md#how-it-works',
   naive: naiveQueueEtcd,
   holdfast: holdfastEtcd,
@@ -93,9 +93,9 @@ export const compaction: Scene = onShared({
   store,
   title: 'A watch from a time that is gone',
   story:
-    'B has read that A holds the lock, and its watch is on the way when A releases. Before it arrives, the history until then is compacted.',
+    'B has read that A holds the lock, and its watch is in flight when A releases. Before the watch arrives, the history up to then is compacted.',
   holdfastDoes:
-    'A watch that the server has cancelled is no reason to wait: the line is read anew. By hand it is a watch like any other, and nothing ever comes.',
+    'When the server cancels a watch, the driver reads the queue again instead of waiting. The lock by hand keeps waiting, and no event ever arrives.',
   page: 'drivers/etcd.md#guarantees',
   naive: naiveQueueEtcd,
   holdfast: holdfastEtcd,

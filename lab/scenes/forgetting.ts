@@ -13,7 +13,7 @@ export const restart: RedisScene = {
   title: 'A restart without data',
   story: 'The server is killed and comes back empty, while A holds the lock.',
   holdfastDoes:
-    'The processes that knew the server find that it has forgotten, and it grants nothing until everything it could have forgotten has run out. A is told at its next renewal.',
+    'The processes that knew the server notice that it has lost data. It grants nothing until everything it could have lost has expired. A is notified at its next renewal.',
   page: 'hazards.md#one-server',
   naive: setNxCompare,
   holdfast: holdfastRedisShort,
@@ -37,9 +37,9 @@ export const failOver: RedisScene = {
   name: 'fail-over',
   title: 'A fail-over before replication',
   story:
-    'A takes the lock; the server dies before its replica has received that, and the replica takes its place.',
+    'A takes the lock. The server dies before its replica has received the grant, and the replica takes its place.',
   holdfastDoes:
-    'The new master finds in its data that another server wrote them, and grants nothing until all that could be missing has run out. With `replicas: 1` the grant would not have counted.',
+    'The data of the new master show that another server wrote them, so nothing is granted until all grants that could be missing have expired. With `replicas: 1` the grant would not have counted.',
   page: 'hazards.md#one-server',
   naive: setNxCompare,
   holdfast: holdfastRedisShort,
@@ -76,7 +76,7 @@ export const forgetfulServer: RedisScene = {
   story:
     'A has the votes of servers 1 and 2 of three; the third is out of its reach. Server 2 restarts without data. Then B asks 2 and 3.',
   holdfastDoes:
-    'Servers remember each other. One that may have forgotten votes is left out until they have all run out.',
+    'Servers remember each other. One that may have forgotten votes is left out until all those votes have expired.',
   page: 'hazards.md#several-servers',
   naive: naiveMajority,
   holdfast: holdfastRedlock,

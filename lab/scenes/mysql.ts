@@ -51,7 +51,7 @@ function twoTickets(
       if (!told) await b?.release()
       await a?.release()
       return told
-        ? { ok: false, saw: `B waited for another ticket than its own: ${b}` }
+        ? { ok: false, saw: `B waited for a ticket other than its own: ${b}` }
         : { ok: true, saw: 'A and B have a ticket each, at once' }
     },
   }
@@ -63,7 +63,7 @@ export const noIndex: Scene = {
   title: 'FOR UPDATE without an index',
   story: 'A locks ticket A-1, B locks ticket B-2. The column has no index.',
   holdfastDoes:
-    'The lock is a row of a table of its own, found by its primary key. To find a row without an index InnoDB locks all it walks past, and `FOR UPDATE` on one ticket is a lock on the table.',
+    'The lock is a row of a separate table, found by its primary key. Without an index InnoDB locks every row that it scans, so `FOR UPDATE` on one ticket locks the whole table.',
   page: 'drivers/mysql.md#strategies',
   naive: twoTickets(
     'SELECT … FOR UPDATE',
@@ -96,7 +96,7 @@ async function threeInserts(
   await a?.release()
   const broken = (await ended).flatMap((one) => (one.status === 'rejected' ? [one.reason.code] : []))
   return broken.length > 0
-    ? { ok: false, saw: `one of those who waited got ${broken.join(' and ')}` }
+    ? { ok: false, saw: `one of the waiters got ${broken.join(' and ')}` }
     : { ok: true, saw: 'B and C had the lock one after the other' }
 }
 
@@ -105,9 +105,9 @@ export const duplicateInsert: Scene = {
   store: 'mariadb',
   title: 'Two wait for the same insert',
   story:
-    'The lock is a row with a unique name: A has inserted it in a transaction, B and C want to insert it, too. The work of A fails, and it rolls back.',
+    'The lock is a row with a unique name. A has inserted it in a transaction; B and C try to insert it, too. The work of A fails, and A rolls back.',
   holdfastDoes:
-    'Nobody waits inside of the database for a row that may vanish: there both waiters get a shared lock on the gap, both want more, and that is a deadlock. In holdfast each statement is a transaction by itself, and the line is a table.',
+    'With unique keys both waiters get a shared lock on the gap when the row vanishes, both want an exclusive one, and that is a deadlock. In holdfast nobody waits inside the database: each statement is a transaction of its own, and the queue is a table.',
   page: 'drivers/mysql.md#guarantees',
   naive: {
     title: 'INSERT into a unique key',

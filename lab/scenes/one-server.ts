@@ -10,7 +10,7 @@ export const noExpiry: RedisScene = {
   name: 'no-expiry',
   title: 'SETNX without an expiry',
   story:
-    'The holder is killed (-9) at its first opportunity: between SETNX and EXPIRE, if there is an in between.',
+    'The holder is killed (-9) at its first opportunity: between SETNX and EXPIRE, where there are two commands.',
   holdfastDoes: 'One script takes the lock and writes its deadline. The lock is free again after its ttl.',
   page: 'hazards.md#one-server',
   naive: setnxExpire,
@@ -40,7 +40,7 @@ export const wrongDelete: RedisScene = {
   title: 'Somebody else’s lock is deleted',
   story: 'A is cut off for longer than its ttl, B takes over, A comes back and releases. Then C tries.',
   holdfastDoes:
-    'A release carries the id of its attempt and touches no other. A is told that it has lost before B can have it.',
+    'A release carries the id of its attempt and touches no other. A learns of its loss before B can get the lock.',
   page: 'hazards.md#one-server',
   naive: setNxDel,
   holdfast: holdfastRedis,
@@ -70,9 +70,9 @@ export const longWork: RedisScene = {
   name: 'long-work',
   title: 'The lease ends in mid-work',
   story:
-    'A reads a number, works for three times its ttl, and writes the number plus one. B has the same to do, quickly.',
+    'A reads a number, works for three times its ttl, and writes the number plus one. B does the same, but quickly.',
   holdfastDoes:
-    'The lease is renewed three times a ttl for as long as the work goes on and the process can be heard.',
+    'The lease is renewed three times per ttl, for as long as the work continues and the process reaches the server.',
   page: 'hazards.md#one-server',
   naive: setNxCompare,
   holdfast: holdfastRedis,
@@ -103,7 +103,7 @@ export const longPause: RedisScene = {
   name: 'long-pause',
   title: 'A long pause',
   story:
-    'A makes sure that it holds the lock, stands still (SIGSTOP) for longer than its ttl, goes on and writes. B has written meanwhile.',
+    'A checks that it holds the lock, is paused (SIGSTOP) for longer than its ttl, resumes and writes. B has written meanwhile.',
   holdfastDoes:
     'No lock can prevent the pause. Each grant comes with a greater token, and `holdfast/guard` lets the resource refuse a token older than the newest it has seen.',
   page: 'guard.md',
@@ -136,7 +136,7 @@ export const clockJump: RedisScene = {
   story:
     'The wall clock of the server goes forward by a minute while A holds the lock for six seconds. B takes it and writes; then A writes.',
   holdfastDoes:
-    'The lock of the server ends early, so both hold it for a moment: that much nothing here prevents. A is told at its next renewal, and its older token is refused.',
+    'The lock expires early on the server, so both hold it for a moment; nothing here prevents that. A is notified at its next renewal, and its older token is refused.',
   page: 'drivers/redis.md#weak-points',
   naive: setNxCompare,
   holdfast: holdfastRedis,
@@ -153,12 +153,12 @@ export const clockJump: RedisScene = {
     const late = await way.write(a.client, 'older', held)
     // A renewal is due every two seconds.
     await until(() => !held.isHeld, { within: 3_000 }).catch(() => undefined)
-    const told = held.isHeld ? 'A was never told' : 'A was told at its next renewal'
+    const told = held.isHeld ? 'A was never notified' : 'A was notified at its next renewal'
     const kept = (await b.client.get(resource)) === 'newer'
     await held.release()
     await next.release()
     const wrote = kept ? `was ${late}` : 'has replaced the newer one'
-    return { ok: kept && told !== 'A was never told', saw: `the write of A ${wrote}; ${told}` }
+    return { ok: kept && told !== 'A was never notified', saw: `the write of A ${wrote}; ${told}` }
   },
 }
 

@@ -55,9 +55,9 @@ export const poolExhausted: Scene = {
   name: 'pool-exhausted',
   store: 'postgres',
   title: 'The pool is used up by waiting',
-  story: `Five want to pay from one account. The pool has ${connections} connections, and whoever has the lock needs one more, for the ledger.`,
+  story: `Five requests pay from one account. The pool has ${connections} connections, and the holder needs one more, for the ledger.`,
   holdfastDoes:
-    'Waiting costs no connection of the pool: the lock has a few of its own. With row locks those who wait keep all connections, and the holder waits for one of them: until a time-out, if there is one.',
+    'Waiting costs no connection of the pool: the lock has a few of its own. With row locks the waiters occupy all connections, and the holder waits for one of them, until a time-out if there is one.',
   page: 'drivers/postgres.md#three-strategies',
   naive: fivePay('SELECT … FOR UPDATE', (_, pool) => async () => {
     const client = await pool.connect()

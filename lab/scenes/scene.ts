@@ -112,7 +112,7 @@ export async function secondHolder(held: Held, { lock }: { readonly lock: Lock }
   if (later === undefined) return { ok: false, saw: 'nobody got the lock any more' }
   return believes
     ? { ok: false, saw: `a second holder after ${seconds} s, while the first one believed in it` }
-    : { ok: true, saw: `the next holder ${seconds} s later, when the first one had been told` }
+    : { ok: true, saw: `the next holder ${seconds} s later, after the first one had been notified` }
 }
 
 /** Somebody else has it, after `held` was out of touch: does that one believe in it still? */
@@ -124,5 +124,5 @@ export async function believedBy(held: Held, next: Held | undefined): Promise<Ou
   await next.release()
   return both
     ? { ok: false, saw: 'B has the lock, and A believes that it has it' }
-    : { ok: true, saw: 'B has the lock; A was told before that it has lost it' }
+    : { ok: true, saw: 'B has the lock; A had learned of the loss before' }
 }

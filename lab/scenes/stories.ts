@@ -91,9 +91,9 @@ function entering(host: Host, entered: () => void): Host {
 export const releaseBeforeCommit: Scene = watched({
   name: 'release-before-commit',
   title: 'Released before the commit',
-  story: `${workers} spend 10 points each. The lock is inside of the transaction: it is given back, and then the transaction commits.`,
+  story: `${workers} spend 10 points each. The lock is inside the transaction: it is released, and then the transaction commits.`,
   holdfastDoes:
-    'The lock goes around the transaction, or lives in it (`inTransaction`). No lock can help where it is given back too early: what the next one reads is not committed yet.',
+    'The lock goes around the transaction, or is part of it (`inTransaction`). No lock helps if it is released too early: the next holder reads data that is not committed yet.',
   page: 'stories.md#release-before-commit',
   text: earlyRelease,
   lock: 'account:42',
@@ -105,8 +105,8 @@ export const releaseBeforeCommit: Scene = watched({
 export const pointsRace: Scene = watched({
   name: 'points-race',
   title: 'Points redeemed while points are granted',
-  story: `${workers} change one balance, half of them up and half of them down. Each reads it, computes, and writes what it has computed.`,
-  holdfastDoes: 'From reading to writing each has the account to itself.',
+  story: `${workers} change one balance, half of them up and half of them down. Each reads it, computes the new value, and writes it.`,
+  holdfastDoes: 'Each worker holds the account’s lock from the read to the write.',
   page: 'stories.md',
   text: points,
   lock: 'account:42',
@@ -117,9 +117,9 @@ export const pointsRace: Scene = watched({
 export const duplicateOrder: Scene = watched({
   name: 'duplicate-order',
   title: 'An order is placed twice',
-  story: `One order comes ${workers} times. Each looks whether it is there already, and inserts it if it is not.`,
+  story: `One order comes ${workers} times. Each request checks whether the order exists, and inserts it if it does not.`,
   holdfastDoes:
-    'Looking and inserting is one section under the lock of that order. A unique key belongs there as well.',
+    'The check and the insert are one section under the lock of that order. A unique key belongs there as well.',
   page: 'stories.md#duplicate-order-five-ways-to-insert-only-once',
   text: orders,
   lock: 'order:981',

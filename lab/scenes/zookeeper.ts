@@ -27,7 +27,7 @@ export const herd: Scene = onShared({
   title: 'The herd',
   story: `${crowd} wait for A. When A releases they have the lock one after the other, each for a moment.`,
   holdfastDoes:
-    "Each has a place in line and watches the one before it: one release wakes one. The textbook's way is kept as `strategy: 'simple'`, to compare.",
+    "Each waiter has a queue entry and watches the one before it: one release wakes one waiter. The textbook lock is kept as `strategy: 'simple'`, for comparison.",
   page: 'drivers/zookeeper.md#strategy-simple',
   session: calm,
   naive: simpleZookeeper,
@@ -70,9 +70,9 @@ export const sessionExpiry: Scene = onShared({
   name: 'session-expiry',
   store,
   title: 'The session ends, the holder works on',
-  story: 'A is cut off for longer than its session lasts, and works on. B waits in line.',
+  story: 'A is cut off for longer than its session lasts, and keeps working. B waits in the queue.',
   holdfastDoes:
-    'A session is relied upon until the leader could end it, by the own clock and less a tick. So A is told before B can have the lock.',
+    'A relies on its session only until the leader could end it, by its own clock and minus a tick. So A learns of the loss before B can get the lock.',
   page,
   naive: naiveQueue,
   holdfast: holdfastZookeeper,
@@ -92,9 +92,9 @@ export const lostReply: Scene = onShared({
   store,
   title: 'The reply to the create is lost',
   story:
-    'A creates its node; the connection breaks before the answer comes. A asks once more, in the same session. B comes after it.',
+    'A creates its node; the connection breaks before the reply arrives. A asks once more, in the same session. B queues after it.',
   holdfastDoes:
-    'The id of the attempt is in the name of its node, so A finds the one it has made. By hand there are two, and the second waits for the first, which goes only with the session.',
+    'The name of a node contains the id of the attempt, so A finds the node it has created. By hand there are two nodes, and the second waits for the first, which disappears only with the session.',
   page,
   session: calm,
   naive: naiveQueue,
@@ -169,9 +169,9 @@ export const leaderLoss: Scene = {
   store,
   title: 'The leader is lost',
   story:
-    'Of three servers the one that leads is killed while A holds the lock and B waits. A by hand knew one server, and that was it.',
+    'The leader of three servers is killed while A holds the lock and B waits. The A by hand knew only one server, the leader.',
   holdfastDoes:
-    'A goes to another server with the same session: its place and its lease stay. Were there none left, A would be told before B could have the lock.',
+    'A moves to another server with the same session: its queue entry and its lease stay. If no server were left, A would learn of the loss before B could get the lock.',
   page: 'drivers/zookeeper.md#the-session',
   naive: withoutLeader(naiveQueue, 'the leader’s'),
   holdfast: withoutLeader(holdfastZookeeper, 'all'),

@@ -66,7 +66,7 @@ const rules = ({ violations, excused }: Verdict) => [
   ...excused.map(({ violation, fault }) => `${violation.rule} after ${fault}`),
 ]
 
-test('a try that a cache refused is counted apart if it stood in line, and while a store may keep the lock', () => {
+test('a try that a cache refused is counted apart if it queued, and while a store may keep the lock', () => {
   const apart = ['false-busy after linger']
   assert.deepEqual(rules(judge([...cached, ...refused(30, 40)])), apart)
   assert.deepEqual(rules(judge([...cached, ...refused(30, 39)])), ['false-busy'], 'told at once')
@@ -76,7 +76,7 @@ test('a try that a cache refused is counted apart if it stood in line, and while
   assert.deepEqual(rules(judge([...given, ...refused(30, 40)])), ['false-busy'], 'not cached')
 })
 
-test('a token that a reuse brings back is counted apart if an operator had taken what was cached', () => {
+test('a token that a reuse brings back is counted apart if an operator had taken the cached lock', () => {
   /** The deadline says that the store granted it before the operator took it. */
   const used = held('a', 'a:2', [19, 20, 30], { token: 2, until: 501 }).map((one) =>
     one.token === undefined ? one : { ...one, ttl },
