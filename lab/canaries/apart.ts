@@ -1,6 +1,6 @@
 /**
- * The drivers of the fault lab whose servers can be cut off, with one mistake: a renewal that the store could not carry out counts, because the
- * server that was asked is there. Which driver stands after the `?` of this module's URL.
+ * The drivers of the fault lab whose servers can be cut off, with one mistake: a renewal that the store could not execute counts as done if the
+ * server itself is up. The `?` of this module's URL is followed by the driver.
  */
 import type { DriverFactory } from 'holdfast'
 import type { Grant } from 'holdfast/driver'
@@ -33,7 +33,7 @@ const trustingParts =
   }
 
 function counting(grant: Grant, granted: number, now: () => number): Grant {
-  /** The ttl that was asked for last: the lease never expires here, also if a stalled process sends its renewals late. */
+  /** The ttl requested last: the lease never expires here, even if a stalled process sends its renewals late. */
   let trusted = granted
   // Counts as soon as it is sent. Its reply may take longer than the lease lasts, and the core would not wait for it.
   const renew = async (ttl: number) => {

@@ -1,6 +1,6 @@
 /**
- * Lock caching (`linger`) with one mistake each: the redis driver as it is, with what the core sees of a grant wrapped. Through the fault lab, and
- * through the simulation of Redis.
+ * Lock caching (`linger`) with one mistake each: the unmodified redis driver, whose grants are wrapped before the core sees them. They run in the fault lab and
+ * in the simulation of Redis.
  */
 import type { DriverFactory } from 'holdfast'
 import type { Claim, Grant } from 'holdfast/driver'
@@ -10,7 +10,7 @@ export interface CachingMistake {
   readonly mistake: string
   /** Any of these is a catch. */
   readonly caughtBy: readonly Rule[]
-  /** Kinds of faults that contain one of these words; none: it fails without any. */
+  /** Only kinds of faults that contain one of these words; none: it fails without faults. */
   readonly under: readonly string[]
   readonly breaking: (factory: DriverFactory) => DriverFactory
 }
@@ -42,7 +42,7 @@ const mayBeCached = ({ attempt }: Claim) => attempt.endsWith('z')
 
 type Traps = (grant: Grant, claim: Claim) => Partial<Record<keyof Grant, () => unknown>>
 
-/** What `traps` has a property for is read from there. */
+/** Properties that `traps` has are read from there. */
 function wrapping(factory: DriverFactory, traps: Traps): DriverFactory {
   return (env) => {
     const driver = factory(env)
@@ -68,13 +68,13 @@ function wrapping(factory: DriverFactory, traps: Traps): DriverFactory {
 
 const deaf: Traps = () => ({
   contended: () => () => false,
-  // One is there already, so that the core sets none.
+  // One exists already, so the core sets none.
   onContended: () => () => undefined,
 })
 
 /**
- * What was granted here last is granted here once more, without a request.
- * @param isUsed of what was valid until then: given back before its time, or run out
+ * Grants the last grant of this process again, without a request.
+ * @param isUsed of a grant valid until then: was it released early, or has it expired?
  */
 function keeping(
   factory: DriverFactory,

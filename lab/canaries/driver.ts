@@ -1,4 +1,4 @@
-/** A canary as a driver of the fault lab. Which one stands after the `?` of this module's URL; `control` is the lock without a mistake. */
+/** A canary as a driver of the fault lab. The `?` of this module's URL is followed by its name; `control` is the lock without a mistake. */
 import { Redis } from 'ioredis'
 import { startMany } from '../../test/support/servers/redis.js'
 import { lab as redis } from '../faults/drivers/redis.js'
@@ -43,7 +43,7 @@ const plain: LabDriver = made({
   },
 })
 
-/** The lab of `redis`, with the mistake in what every process sees of the driver. */
+/** The lab of `redis`, with the mistake in the driver that every process gets. */
 const caching = (breaking: CachingMistake['breaking']): LabDriver => ({
   ...redis,
   about: `${redis.about}; ${canary?.mistake}`,

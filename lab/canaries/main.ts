@@ -1,12 +1,12 @@
 /**
- * Deliberately broken locks through the fault lab: each must be caught, or the lab is blind.
+ * Runs deliberately broken locks in the fault lab: each must be caught, or the lab is blind.
  *
  *   npm run canaries                     all of them, two at a time
  *   npm run canaries -- redlock zombie   those with one of the words in their names
  *   npm run canaries -- --seed 3
  *   npm run canaries -- --list
  *
- * Ends with 1 if one is not caught within its budget.
+ * Exits with 1 if one is not caught within its budget.
  */
 import { parseArgs } from 'node:util'
 import { canaries } from './mistakes.js'

@@ -1,4 +1,4 @@
-/** The canaries: what each does wrong, which rule must see it, and under which faults. */
+/** The canaries: the mistake of each, the rule that must catch it, and the faults it needs. */
 import type { Rule } from 'holdfast/verify'
 import { type CachingMistake, cachingMistakes } from './caching.js'
 import type { Votes } from './naive-redlock.js'
@@ -9,7 +9,7 @@ export interface Canary {
   readonly mistake: string
   /** Any of these is a catch. */
   readonly caughtBy: readonly Rule[]
-  /** Kinds of faults that contain one of these words; none: it fails without any. */
+  /** Only kinds of faults that contain one of these words; none: it fails without faults. */
   readonly under: readonly string[]
   readonly parts?: Partial<Parts>
   /** Over five servers, by votes: see `naive-redlock.ts`. */
@@ -21,7 +21,7 @@ export interface Canary {
 const last = (at: { key: string }) => `${at.key}:token`
 const micros = () => Math.floor((performance.timeOrigin + performance.now()) * 1000)
 
-// In the lab every linger ends long before a wait counts as endless: the simulation catches that one.
+// In the lab every linger ends long before a wait counts as endless, so only the simulation catches this one.
 const { 'gives nothing back': _, ...drawn } = cachingMistakes
 
 export const canaries: Readonly<Record<string, Canary>> = {

@@ -1,15 +1,15 @@
-/** Redlock by votes as it is often written: a majority of `SET NX PX`, with no memory of what a server may have forgotten. */
+/** Redlock as it is often written: a majority of `SET NX PX`, with no memory of what a server may have forgotten. */
 
 import { type Claim, type Driver, deadline, type Env, type Grant } from 'holdfast/driver'
 import type { Redis } from 'ioredis'
 import { pause, toKey } from './plain-lock.js'
 
 export interface Votes {
-  /** The deadline counts from when the votes had been counted. */
+  /** The deadline counts from the moment the votes have been counted. */
   readonly lateClock?: boolean
-  /** A vote that was asked for again counts again. */
+  /** A vote requested twice counts twice. */
   readonly countsTwice?: boolean
-  /** Only as many servers are asked as are needed, so that one of them that forgets is enough. */
+  /** Only a bare majority of servers is asked, so a single server that forgets is enough. */
   readonly justEnough?: boolean
 }
 
@@ -28,7 +28,7 @@ export function naiveRedlock(
   env: Env,
 ): Driver {
   const majority = Math.floor(servers.length / 2) + 1
-  // Half the ttl where the mistake needs many grants: on a slow machine hardly any majority comes within a fifth.
+  // Half the ttl where the mistake needs many grants: on a slow machine hardly any majority is reached within a fifth.
   const timeout = (ttl: number) => (lateClock ? 4 * ttl : justEnough ? ttl / 2 : ttl / 5)
   const asked = () => {
     const order = servers.map((server) => ({ server, at: env.random() })).sort((a, b) => a.at - b.at)
@@ -50,7 +50,7 @@ export function naiveRedlock(
         if (votes >= majority || ++answers >= among.length) resolve()
       }
       for (const server of among) {
-        // Servers are not equally far.
+        // Servers are not equally far away.
         void pause(4 * env.random()).then(() => ask(server))
         if (countsTwice) for (const later of [2, 4]) void pause(later).then(() => ask(server))
       }

@@ -1,6 +1,6 @@
 /**
- * A plain lock over Redis as one finds it in many programs: one key with an owner and an expiry, polled. Done right it passes the lab
- * (`control`); each canary is this lock with one mistake, so that what the lab catches is that mistake and nothing else.
+ * A plain lock over Redis as found in many programs: one key with an owner and an expiry, polled. Without a mistake it passes the lab
+ * (`control`); each canary is this lock with exactly one mistake, so the lab catches that mistake and nothing else.
  */
 
 import { type Claim, type Driver, deadline, type Env, type Grant, type Wait } from 'holdfast/driver'
@@ -8,14 +8,14 @@ import type { Redis } from 'ioredis'
 
 /** What a canary replaces. */
 export interface Parts {
-  /** One attempt. A token if it was taken. */
+  /** One attempt; returns a token if it took the lock. */
   take(at: At): Promise<number | undefined>
   release(at: At): Promise<unknown>
   /** Is it still ours? */
   renew(at: At, ttl: number): Promise<boolean>
-  /** The end of a hold, from the readings of the clock before the request and after its answer. */
+  /** The deadline of a hold, from the clock readings before the request and after its reply. */
   validUntil(sent: number, answered: number, ttl: number): number
-  /** Until it is worth trying again. */
+  /** Waits until it is worth trying again. */
   park(at: At, wait: Wait): Promise<void>
   /** Is anything left under this name? */
   left(redis: Redis, name: string): Promise<boolean>

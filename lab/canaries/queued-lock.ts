@@ -1,12 +1,12 @@
-/** The plain lock with a line: a release hands the key to who waits longest and sends it a message. */
+/** The plain lock with a queue: a release hands the key to the longest-waiting client and sends it a message. */
 import { deadline } from 'holdfast/driver'
 import type { Redis } from 'ioredis'
 import { type At, control, type Parts, pause } from './plain-lock.js'
 
 export interface Mistakes {
-  /** The lease counts from when the message was heard. */
+  /** The lease counts from the arrival of the message. */
   readonly clockFromPush?: boolean
-  /** A waiter never asks again by itself. */
+  /** A waiter never polls. */
   readonly neverLooks?: boolean
 }
 

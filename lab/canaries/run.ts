@@ -12,13 +12,13 @@ export interface Catch {
   readonly granted: number
 }
 
-/** Seconds of faults, which end as soon as it is caught; the verdict of those that show in the end only comes some seconds later. */
+/** Seconds of faults, which end as soon as it is caught; the verdict on mistakes that show only at the end comes some seconds later. */
 export const budget = 60
 
-/** The same lock without a mistake, under the same faults: what the lab says of it must be nothing. */
+/** The same lock without a mistake, under the same faults: the lab must find nothing. */
 export const controlModule: string = `${new URL('./driver.js', import.meta.url).href}?control`
 
-/** A fault has to meet the mistake at the right moment: what one seed does not show in its budget, another one may. */
+/** A fault must hit the mistake at the right moment: if one seed does not show it within its budget, another may. */
 const maxBudgets = 3
 
 export async function tryCanary(name: string, seed: number): Promise<Catch> {

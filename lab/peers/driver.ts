@@ -1,4 +1,4 @@
-/** A public library as a driver of the fault lab. Which one stands after the `?` of this module's URL. */
+/** A public library as a driver of the fault lab. The `?` of this module's URL is followed by its name. */
 import { BackendError } from 'holdfast'
 import type { Driver, Env, Grant } from 'holdfast/driver'
 import { Redis } from 'ioredis'
@@ -52,7 +52,7 @@ async function open({ port, ttl }: PeerPlace): Promise<Client> {
   return { driver: (env) => driverOver(attempt, env), close: () => redis.disconnect() }
 }
 
-/** Asks again every 5 to 20 ms. It believes what the library says, read anew at every look. */
+/** Polls every 5 to 20 ms. It trusts the library's own state, which it reads each time. */
 function driverOver(attempt: (key: string) => Promise<Held | undefined>, env: Env): Driver {
   const { clock } = env
   const telling = <T>(work: Promise<T>): Promise<T> =>
@@ -61,7 +61,7 @@ function driverOver(attempt: (key: string) => Promise<Held | undefined>, env: En
     })
   let last = 0
   const createGrant = (held: Held): Grant => {
-    // None of them has a token: this one is the lab's own, so that its locks have something to show.
+    // None of the libraries has a token: this one is the lab's own, so that the history has one.
     last = Math.max(last + 1, Math.floor(performance.timeOrigin * 1000 + performance.now() * 1000))
     return {
       token: last,

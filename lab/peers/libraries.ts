@@ -1,6 +1,6 @@
 /**
- * Libraries on npm that lock over one Redis, each asked for a single attempt with the ttl of the run, and asked what it
- * believes of its lock in its own words. The shapes are as much of each library as is used here.
+ * Libraries on npm that lock over one Redis. Each makes single attempts with the ttl of the run, and reports the state of
+ * its lock in its own terms. The types cover only the part of each library that is used here.
  */
 import type { Redis } from 'ioredis'
 import { loadPeer, peerVersion } from '../../bench/peer-packages.js'
@@ -12,11 +12,11 @@ export interface Library {
   open(redis: Redis, ttl: number): Promise<(key: string) => Promise<Held | undefined>>
 }
 
-/** A lock of a library that says it has it. */
+/** A lock that a library reports as held. */
 export interface Held {
-  /** Milliseconds it says are left. */
+  /** Milliseconds left, as the library reports. */
   left(): number
-  /** False: it says that the lock is gone. Undefined: it renews by itself. */
+  /** False: the library reports that the lock is gone. Undefined: it renews by itself. */
   extend?(): Promise<boolean>
   release(): Promise<unknown>
 }

@@ -1,12 +1,12 @@
 /**
- * Public npm locks through the fault lab: what was done to them, and what was seen. Nothing is judged.
+ * Runs public npm locks in the fault lab, and shows the faults and the observations. Nothing is judged.
  *
  *   npm run peers                        all, one after the other, and holdfast/redis in the same way
  *   npm run peers -- redlock verrou      those with one of the words in their names
  *   npm run peers -- --seed 3 --seconds 30 --ttl 500
  *
- * "Two at once": how often one was granted while another, by its own library, still had the lock. Data of the server are lost
- * among the faults, and one server cannot make up for that: holdfast refuses to grant for a while where it notices.
+ * "Two at once": how often a lock was granted while another client, according to its own library, still held it. The faults include lost
+ * server data, which one server cannot compensate: holdfast refuses to grant for a while when it notices.
  */
 import { parseArgs } from 'node:util'
 import { installPeers } from '../../bench/peer-packages.js'

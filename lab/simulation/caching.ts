@@ -1,8 +1,8 @@
 /**
- * What the judges of `holdfast/verify` need to know of locks that stay with their process after a release (`linger`), and what only a world can see:
- * that a grant was used again over a connection that had broken since.
+ * What the judges of `holdfast/verify` need to know about locks that stay with their process after a release (`linger`), and a check that only the
+ * simulated world can make: a grant must not be reused after its connection has broken.
  *
- * A grant that takes no time of the world came without a request. It is a reuse, unless its process released the lock in that very moment: then
+ * A grant that takes no simulated time came without a request. It is a reuse, unless its process released the lock at the same instant: then
  * it was handed over.
  */
 import type { Acquisition, History, Violation } from 'holdfast/verify'
@@ -11,17 +11,17 @@ import type { Plan } from './plan.js'
 export interface Caching {
   /** Grants that came without a request. */
   readonly reused: number
-  /** Grants to another process while the lock would have stayed longer with the one that had it. */
+  /** Grants to another process while the lock would still have been cached by its previous holder. */
   readonly gaveWay: number
-  /** Of these: single attempts that were refused at first, and asked once more. */
+  /** Of these: single attempts that were refused first and then asked once more. */
   readonly askedAgain: number
   /** Findings that caching explains. */
   readonly excused: number
 }
 
-/** A single attempt that a cache has refused stands in line for at least so many ms, by a clock that may run a little too fast. */
+/** A single attempt that a cache has refused waits in the queue for at least this many ms, by a clock that may run slightly fast. */
 const leastPatience = 10 * 0.99
-/** A message takes no longer, in ms, unless something is wrong; then nothing that is drawn takes longer. */
+/** The longest delay of a message, in ms, without faults; during faults no drawn delay is longer. */
 const slowestMessage = 25
 const longestFault = 3_000
 
@@ -65,7 +65,7 @@ export function judgeCaching(
 
 const granted = (one: Acquisition) => one.granted ?? Number.POSITIVE_INFINITY
 
-/** Those of the same name that were granted before `one`, the newest first. */
+/** Acquisitions of the same name granted before `one`, newest first. */
 function before(one: Acquisition, all: readonly Acquisition[]): Acquisition[] {
   return all
     .filter((other) => other !== one && other.name === one.name && (other.token ?? 0) > 0)
@@ -79,7 +79,7 @@ function isReuse(one: Acquisition, all: readonly Acquisition[]): boolean {
   return own?.released !== undefined && own.released < one.granted
 }
 
-/** It was reported as waiting, or refused at first, while nobody had the lock: something did that was about to stay. */
+/** It was reported as waiting, or refused first, while nobody held the lock: a process had it cached. */
 function isGiven(one: Acquisition, all: readonly Acquisition[], linger: number): boolean {
   if (one.granted === undefined || one.queued === undefined) return false
   const [last] = before(one, all)
@@ -87,7 +87,7 @@ function isGiven(one: Acquisition, all: readonly Acquisition[], linger: number):
   return last.released < one.invoked && one.granted < last.released + linger
 }
 
-/** A reuse of what was kept over a connection that its process knew to be gone. */
+/** A reuse of a grant although its process knew that the connection was gone. */
 function findBreak(
   one: Acquisition,
   all: readonly Acquisition[],
@@ -101,8 +101,8 @@ function findBreak(
 }
 
 /**
- * - An attempt that stood in line for as long as it had to, and whose holder did not hear of it in time, was refused for real.
- * - An operator took away what nobody held. Its process may use it again until it hears of that.
+ * - An attempt that queued for its full time while its holder was not notified soon enough was refused legitimately.
+ * - An operator took a lock that was only cached. Its process may reuse it until it learns of that.
  */
 function isExcused(
   { rule, parties }: Violation,

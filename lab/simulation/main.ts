@@ -2,7 +2,7 @@
 //
 //   npm run simulate                          memory, both tables behind a wire, and Redis: some five minutes
 //   npm run simulate -- redis --runs 100000   one of them, for longer
-//   npm run simulate -- --broken              each deliberately broken store, and how many runs until it was found out
+//   npm run simulate -- --broken              each deliberately broken store, and how many runs until it was caught
 //   npm run simulate -- table --seed 17       other schedules; every seed always means the same ones
 import { parseArgs } from 'node:util'
 import type { Caching } from './caching.js'
@@ -18,7 +18,7 @@ import { mintingStore, tableStore } from './stores/table.js'
 interface Job {
   readonly kind: StoreKind
   readonly runs: number
-  /** The rules of which one must be broken; undefined: none may be. */
+  /** One of these rules must be broken; undefined: none may be. */
   readonly breaks?: readonly string[]
 }
 

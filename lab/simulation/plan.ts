@@ -1,8 +1,8 @@
-/** What happens in a run, as plain data: a plan replays a run, and can be tried with less in it. */
+/** What happens in a run, as plain data: a plan can be replayed, and shrunk. */
 import type { StoreFault, StoreKind } from './stores/store.js'
 import { createRandom } from './world.js'
 
-/** Somebody comes for a lock, keeps it for a while, and goes. */
+/** A visit: somebody acquires a lock, holds it for a while, and leaves. */
 export interface Visit {
   readonly process: number
   /** Milliseconds since the world began. */
@@ -11,19 +11,19 @@ export interface Visit {
   readonly name: number
   readonly shared: boolean
   readonly permits: number
-  /** -1: for as long as it takes; 0: one attempt. */
+  /** -1: without limit; 0: one attempt. */
   readonly wait: number
   readonly ttl: number
   readonly fair: boolean
-  /** Milliseconds it stays. */
+  /** Milliseconds for which it holds the lock. */
   readonly stay: number
   /** `abandon`: neither releases nor renews. */
   readonly leaves: 'release' | 'extend, release' | 'abandon'
-  /** Milliseconds after which it does not want it any more; -1: never. */
+  /** Milliseconds after which it aborts; -1: never. */
   readonly abort: number
   /** Milliseconds for which the lock stays with its process after a release. */
   readonly linger?: number
-  /** How often it comes back after it has gone, and after how many milliseconds. */
+  /** How often the visit is repeated, and after how many milliseconds. */
   readonly returns?: number
   readonly pause?: number
 }
@@ -36,28 +36,28 @@ export interface Fault {
 }
 
 export interface Plan {
-  /** Of everything that is left to chance: ways of messages, the order of events at one moment. */
+  /** The seed of everything left to chance: delays of messages, the order of simultaneous events. */
   readonly seed: number
   readonly lock: 'mutex' | 'readWrite' | 'semaphore'
   /** How much faster than the world the clock of each process runs, in thousandths. */
   readonly rates: readonly number[]
   readonly visits: readonly Visit[]
   readonly faults: readonly Fault[]
-  /** Everybody closes once all visits are over and all faults have begun, but not before so many ms. */
+  /** All clients close once all visits are over and all faults have begun, but not before this many ms. */
   readonly closes: number
 }
 
 export const permitsOfAll = 3
 
-/** Of ten plans so many are small: two processes, up to four visits, close together. */
+/** How many of ten plans are small: two processes, up to four visits, close together. */
 const smallOfTen = 9
 
 /**
- * Plan number `number` of those that `seed` means: a run that such a store can be put through. Most mistakes need few who come and
- * little that goes wrong, but both at nearly the same time; so most plans are small and dense. The others are as large as
- * can be, because some need a longer line or a third process.
+ * Plan number `number` of the sequence that `seed` defines, for a store of this kind. Most mistakes need few visits and
+ * few faults, but at nearly the same time; so most plans are small and dense. The others are as large as possible,
+ * because some mistakes need a longer queue or a third process.
  *
- * Whatever can be chosen is, in half of the plans, chosen once for all visits: ten fair ones in a row would hardly ever come of chance.
+ * In half of the plans each choice is made once for all visits: ten fair visits in a row would hardly ever occur by chance.
  */
 export function createPlan(kind: StoreKind, seed: number, number: number): Plan {
   const chance = createRandom(Math.imul(seed, 0x9e3779b1) ^ Math.imul(number + 1, 0x85ebca6b))
@@ -70,7 +70,7 @@ export function createPlan(kind: StoreKind, seed: number, number: number): Plan 
   }
   const small = below(10) < smallOfTen
   const processes = small ? 2 : 3
-  /** Visits begin, and faults cluster, within so many ms. */
+  /** Visits begin, and faults cluster, within this many ms. */
   const span = small ? pick(spans) : maxSpan
   const behave = behaviour(alike)
   const visits = Array.from({ length: small ? pick(few) : 2 + below(7) }, (): Visit => {
@@ -78,7 +78,7 @@ export function createPlan(kind: StoreKind, seed: number, number: number): Plan 
   })
   const kinds = alike(kind.shared ? [...faultsOfProcesses, ...kind.faults] : kind.faults)
   const faults = Array.from({ length: faultTargets(kind) ? below(small ? 3 : 5) : 0 }, (): Fault => {
-    // Done to somebody who comes, and in half of the cases while the first request is on its way.
+    // The fault hits a visitor, in half of the cases while its first request is in flight.
     const { process, at } = pick(visits)
     return {
       at: below(2) === 1 ? at + below(5) : below(1.5 * span),
@@ -99,8 +99,8 @@ export function createPlan(kind: StoreKind, seed: number, number: number): Plan 
 }
 
 /**
- * In some plans the lock stays with its process for a while, and a process that has released it takes it again. Drawn apart from the rest: a plan is otherwise the one
- * that it is for a store that keeps nothing.
+ * In some plans the lock stays with its process for a while, and a process that has released it takes it again. This is drawn separately, so that the rest
+ * of the plan is the same as for a store without lock caching.
  */
 function lingering(plan: Plan, chance: () => number): Plan {
   const below = (end: number) => Math.floor(chance() * end)
@@ -109,7 +109,7 @@ function lingering(plan: Plan, chance: () => number): Plan {
   const all = below(2) === 1
   const visits = plan.visits.map((visit): Visit => {
     const linger = all || below(2) === 1 ? pick(lingers) : 0
-    // The first release keeps nothing: the process cannot be told yet that others wait. A fair request is never given what was kept.
+    // The first release caches nothing: the process cannot be notified of waiters yet. A fair request never gets a cached lock.
     const fair = visit.fair && below(4) === 0
     return linger === 0 ? visit : { ...visit, fair, linger, returns: pick(manyReturns), pause: pick(pauses) }
   })
@@ -119,13 +119,13 @@ function lingering(plan: Plan, chance: () => number): Plan {
   return { ...plan, visits, faults: [...plan.faults, force] }
 }
 
-/** One of so many plans of a store that can do it lingers; of these, an operator takes the lock in one of so many. */
+/** One in this many plans lingers, if the store supports it; in one in this many of those, an operator takes the lock. */
 const lingerOf = 3
 const forcedOf = 8
-/** The last one: until somebody asks for it. */
+/** The last value: until somebody requests the lock. */
 const lingers = [5, 60, 400, 1_000_000]
 const manyReturns = [0, 2, 3, 5]
-/** Never at once: what is granted in the moment of a release is handed over, and not reused. */
+/** Never immediately: a grant at the instant of a release is a hand-over, not a reuse. */
 const pauses = [0.5, 4, 40, 200]
 
 const faultTargets = (kind: StoreKind) => kind.shared || kind.faults.length > 0
@@ -139,7 +139,7 @@ const locks = ['mutex', 'mutex', 'readWrite', 'semaphore'] as const
 const faultsOfProcesses = ['stall', 'sleep', 'kill'] as const
 const lengths = [20, 150, 700, 2_500]
 
-/** What a process does, as far as it is one of a few ways. */
+/** Choices that a process makes from a few alternatives. */
 function behaviour(alike: <T>(of: readonly T[]) => () => T): () => Omit<Visit, 'process' | 'at'> {
   const name = alike([0, 0, 0, 0, 0, 0, 1, 2])
   const shared = alike([false, true])

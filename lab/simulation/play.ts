@@ -1,5 +1,5 @@
-// Long because a life from its beginning to its judgement reads best in one piece.
-/** Plays a plan in a world of its own, and judges what came of it. */
+// Long because a run, from its start to its verdict, reads best in one piece.
+/** Plays a plan in a world of its own, and judges the result. */
 import type { AcquireOptions, Lease, Lock, Locks } from 'holdfast'
 import {
   check,
@@ -22,9 +22,9 @@ import { makeWorld, type World } from './world.js'
 export interface Outcome {
   readonly history: History
   readonly violations: readonly Violation[]
-  /** What is wrong besides: somebody waits and nothing will ever happen, something was left behind, an error nobody expects. */
+  /** Other findings: a waiter for whom nothing will ever happen, leftovers, an unexpected error. */
   readonly complaints: readonly string[]
-  /** What became of locks that stayed with their process. */
+  /** The outcome of lock caching. */
   readonly caching: Caching
   /** How many findings the driver's page admits: they are not among the violations. */
   readonly admitted: number
@@ -35,7 +35,7 @@ interface Actor {
   readonly locks: Locks
 }
 
-/** What an event has that an entry has not. */
+/** The fields of an event that an entry lacks. */
 interface Made {
   t: number
   pid: number
@@ -45,7 +45,7 @@ interface Made {
 
 type Actors = ReadonlyMap<number, Actor>
 
-/** A world goes on for so long at most, in ms. */
+/** The longest that a world runs, in ms. */
 const worldEnds = 120_000
 
 export async function play(plan: Plan, kind: StoreKind): Promise<Outcome> {
@@ -57,18 +57,18 @@ export async function play(plan: Plan, kind: StoreKind): Promise<Outcome> {
   const open = new Set<Visit>(plan.visits)
   for (const visit of plan.visits) {
     const { process: id } = visit
-    // A process that nobody comes from would only connect and close.
+    // A process without visits would only connect and close.
     const actor = actors.get(id) ?? makeActor(world, plan, store, id, events)
     actors.set(id, actor)
     begin(plan, actor, visit, open, complaints)
   }
   const forgets = plan.faults.some(({ kind }) => ['restart', 'restartOlder', 'flush'].includes(kind))
   for (const fault of plan.faults) {
-    // A server that loses its data and its time has nothing to tell an old token by: the pages of the drivers say so.
+    // A server that loses its data and its time cannot recognise an old token: the drivers' pages say so.
     if (forgets && fault.kind === 'clockBack') continue
     world.at(fault.at, () => injectFault(world, store, actors, fault, events))
   }
-  // Asked after every event, so it makes nothing anew.
+  // Called after every event, so it allocates nothing.
   const closes = Math.max(plan.closes, ...plan.faults.map(({ at }) => at + 1))
   const over = () => {
     if (world.now < closes) return false
@@ -84,14 +84,14 @@ export async function play(plan: Plan, kind: StoreKind): Promise<Outcome> {
   else await close(world, kind, store, actors, complaints)
   store.end?.()
   const history = createHistory(events)
-  // A place in line is lost with the connection, and a clock that stands still comes late; who wanted two locks and gives up
-  // says so only when the first is given back.
+  // A queue entry is lost with the connection, and a stopped clock makes its process late; a request for two locks that gives
+  // up cancels only when the first lock is released.
   const inOrder = plan.faults.length === 0 && plan.visits.every(({ name }) => name < 2)
   const found = check(history, {
     guard: false,
     witness: false,
     leaks: false,
-    // A server that may have forgotten locks says of all of them that they are not free.
+    // A server that may have forgotten locks reports all of them as not free.
     falseBusy: forgets ? false : { lag: 3_000 },
     fifo: inOrder ? {} : false,
     liveness: { within: kind.liveWithin },
@@ -122,7 +122,7 @@ function begin(plan: Plan, actor: Actor, visit: Visit, open: Set<Visit>, complai
   })
 }
 
-/** Being late, gone, cut off or robbed is part of the plan. */
+/** Delays, crashes, partitions and forced releases are part of the plan. */
 function expected(error: unknown): boolean {
   const { code } = error as { code?: unknown }
   return code === 'ACQUIRE_TIMEOUT' || code === 'LEASE_LOST' || error === gone || isStoreError(error)
@@ -135,12 +135,12 @@ function isStoreError(error: unknown): error is Error {
 }
 
 /**
- * For how long a visit waits for an answer before it may end without one, in ms by its own clock. A single attempt with a short ttl
- * ends before the slowest network answers.
+ * How long a visit waits for a reply before it may end without one, in ms by its own clock. A single attempt with a short ttl
+ * ends before the slowest network replies.
  */
 function patience({ wait, ttl }: Visit): number {
   if (wait < 0) return Number.POSITIVE_INFINITY
-  // Its timer may be early by what a sum of readings loses.
+  // Its timer may fire early by the rounding error of a sum of readings.
   return (wait > 0 ? wait : ttl / 10) - 0.001
 }
 
@@ -173,7 +173,7 @@ async function come(plan: Plan, { process }: Actor, lock: Lock, visit: Visit): P
   if (visit.leaves !== 'abandon') await lease.release()
 }
 
-/** Dear, and there are millions of visits: made only for those who may go. */
+/** Expensive, and there are millions of visits: created only for visits that may abort. */
 function goesAfter({ clock }: SimulatedProcess, ms: number): AbortSignal | undefined {
   if (ms < 0) return undefined
   const controller = new AbortController()
@@ -251,7 +251,7 @@ function injectFault(
   }
 }
 
-/** Everybody closes; then nothing of theirs may be left, neither timers here nor holds there. */
+/** All clients close; then they may leave nothing behind, neither timers here nor holds in the store. */
 async function close(
   world: World,
   kind: StoreKind,
@@ -265,7 +265,7 @@ async function close(
   const ended = await world.run(() => closed === alive.length, world.now + worldEnds)
   if (ended !== 'done')
     complaints.push(`close() does not end: ${alive.length - closed} of ${alive.length} are left`)
-  // What nobody could give back runs out.
+  // Holds that nobody could release expire.
   const end = world.now + kind.liveWithin
   world.at(end, () => undefined)
   await world.run(() => world.now >= end, end)
@@ -285,12 +285,12 @@ function createRecorder(world: World, process: SimulatedProcess, events: Event[]
     now: () => BigInt(nanos()),
     write(entry, time) {
       const t = time === undefined ? nanos() : Number(time)
-      // Made for this call alone, so it may become the event.
+      // Created for this call alone, so it may be reused as the event.
       const event = entry as Omit<Entry, 'until'> & Made
       event.t = t
       event.pid = pid
       event.client = client
-      // Told in milliseconds of a clock that runs a little differently from the world.
+      // Given in milliseconds of a clock that runs at a slightly different rate from the world's.
       if (event.until !== undefined) event.until = t + (Number(event.until) - t) / rate
       events.push(event as Event)
     },

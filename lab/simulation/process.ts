@@ -1,6 +1,6 @@
 /**
- * A process of the world: a clock that runs a little too fast or too slow, an event loop that can stall, a machine that can
- * sleep, a life that can end.
+ * A process of the world: a clock that runs slightly fast or slow, an event loop that can stall, a machine that can
+ * sleep, and a process that can die.
  */
 import type { Clock, Env } from '../../test/support/inside.js'
 import { createRandom, type ScheduledEvent, type World } from './world.js'
@@ -12,21 +12,21 @@ export interface SimulatedProcess {
   readonly alive: boolean
   /** How much faster its clock runs than the world: 1 = just as fast. */
   readonly rate: number
-  /** The event loop stands still for so many ms of the world: its events come late, its clock goes on. */
+  /** The event loop stalls for this many ms of the world: its events are late, its clock continues. */
   stall(ms: number): void
-  /** As a stall, but its monotonic clock stands still too; only the boot clock tells. */
+  /** Like a stall, but its monotonic clock stops too; only the boot clock shows it. */
   sleep(ms: number): void
-  /** Nothing of it happens any more. */
+  /** The process dies: none of its events happens any more. */
   kill(): void
-  /** Something that happens to this process from outside: late if it stalls, never if it is dead. */
+  /** An event from outside: late if the process stalls, never if it is dead. */
   hears(at: number, fn: () => void): void
-  /** Timers it has set and not taken back. */
+  /** Pending timers that it has not cleared. */
   readonly timers: number
 }
 
 export function makeProcess(world: World, id: number, rate: number, seed: number): SimulatedProcess {
   const chance = createRandom(seed)
-  // Processes began at different moments, so their readings have nothing to do with each other.
+  // Processes started at different times, so their readings are unrelated.
   const began = 1_000_000 * (id + 1)
   let alive = true
   let standsUntil = 0
@@ -36,7 +36,7 @@ export function makeProcess(world: World, id: number, rate: number, seed: number
 
   const now = () => began + (world.now - unnoticed) * rate
 
-  /** Calls `fn` at `at`, or when the event loop goes on; never if it does not. */
+  /** Calls `fn` at `at`, or when the event loop resumes; never if it does not. */
   const hears: SimulatedProcess['hears'] = (at, fn) => {
     const arrive = () => {
       if (!alive) return
@@ -59,7 +59,7 @@ export function makeProcess(world: World, id: number, rate: number, seed: number
         if (!alive) return
         const left = (at - now()) / rate
         if (world.now < standsUntil) coming = world.at(standsUntil, arrive)
-        // Not before the time has come by its own clock, which a sleep that nobody has noticed yet holds back.
+        // Not before its own clock reaches that time; an unnoticed sleep delays that clock.
         else if (left > 1e-6) coming = world.at(world.now + left, arrive)
         else {
           coming = undefined
@@ -90,7 +90,7 @@ export function makeProcess(world: World, id: number, rate: number, seed: number
   const prefix = id.toString(16).padStart(4, '0')
   const env: Env = {
     clock,
-    // The last digit may become the mark of core/caching.ts, and no two ids may then be the same.
+    // core/caching.ts may replace the last digit with its mark, and ids must stay unique even then.
     id: () => `${prefix}${(++ids).toString(16).padStart(27, '0')}0`,
     random: chance,
     client: `simulated:${id}`,
@@ -113,7 +113,7 @@ export function makeProcess(world: World, id: number, rate: number, seed: number
     sleep(ms) {
       if (world.now < standsUntil) return
       standsUntil = world.now + ms
-      // Nobody reads it before it wakes up, so it may lag behind at once.
+      // Nobody reads it before the machine wakes up, so it may fall behind immediately.
       unnoticed += ms
     },
     kill() {

@@ -1,4 +1,4 @@
-/** Looks for a plan that breaks a store, and for the least one that still does. */
+/** Searches for a plan that breaks a store, and for the smallest that still does. */
 import { createTimeline, printViolation, renderText } from 'holdfast/verify'
 import { addCaching, type Caching, noCaching } from './caching.js'
 import { createPlan, type Plan } from './plan.js'
@@ -7,21 +7,21 @@ import { shrinkPlan } from './smaller.js'
 import type { StoreKind } from './stores/store.js'
 
 export interface Found {
-  /** How many runs there were until it was found, without those that made the plan smaller. */
+  /** The number of runs until it was found, without those that shrank the plan. */
   readonly runs: number
-  /** The least plan that broke it; undefined: none did. */
+  /** The smallest plan that broke it; undefined: none did. */
   readonly plan: Plan | undefined
-  /** Of all runs that were played until then. */
+  /** Over all runs played until then. */
   readonly caching: Caching
-  /** Findings in them that the driver's page admits. */
+  /** Findings in these runs that the driver's page admits. */
   readonly admitted: number
 }
 
-/** Worlds side by side in one thread: most of a run is waiting for promises, which then is waiting for many at once. */
+/** Concurrent worlds in one thread: a run mostly waits for promises, and so waits for many at once. */
 const lanes = 32
 
 /**
- * @param seed every seed means other plans, and always the same ones
+ * @param seed every seed gives different plans, always the same ones
  * @param broken which outcomes count; by default any violation or complaint does
  */
 export async function search(
@@ -39,9 +39,9 @@ export async function search(
     return broken(outcome)
   }
   let begun = 0
-  /** The first plan that broke it. Those before it have all been begun, and are played to their end. */
+  /** The first plan that broke it. All plans before it have been started, and are played to the end. */
   let first = runs
-  /** What no plan may do, whatever is looked for: the simulation itself cannot play it. */
+  /** No plan may do this, whatever the search is for: the simulation itself cannot play it. */
   let failure: { readonly plan: Plan; readonly error: unknown } | undefined
   const lane = async () => {
     while (begun < first && failure === undefined) {
@@ -70,7 +70,7 @@ export async function search(
 let searches = 0
 let usual = Error.stackTraceLimit
 
-/** Most errors here are a matter of course, and nobody reads where they were made: to note it is dear. */
+/** Most errors here are expected, and nobody reads their stacks, which are expensive to capture. */
 async function withoutStacks<T>(search: () => Promise<T>): Promise<T> {
   if (searches++ === 0) usual = Error.stackTraceLimit
   Error.stackTraceLimit = 0
@@ -85,7 +85,7 @@ export function isBroken({ violations, complaints }: Outcome): boolean {
   return violations.length + complaints.length > 0
 }
 
-/** The plan, what it breaks, and how that looks. */
+/** The plan, what it breaks, and a picture of that. */
 export async function tell(plan: Plan, kind: StoreKind): Promise<string> {
   const { history, violations, complaints } = await play(plan, kind)
   const names = new Set(history.acquisitions.map(({ name }) => name))

@@ -1,9 +1,9 @@
-/** Makes a plan smaller that breaks something, for as long as it still does: what is left is what it takes. */
+/** Shrinks a plan that breaks something for as long as it still does, so that only the necessary parts remain. */
 import type { Plan, Visit } from './plan.js'
 
-/** Plays that this may take. */
+/** The maximum number of plays. */
 const maxTries = 400
-/** What is left to chance changes with what is left out: so each smaller plan is tried with a few other seeds, too. */
+/** Leaving something out changes every later random choice, so each smaller plan is also tried with a few other seeds. */
 const seeds = [0, 1, 2]
 
 export async function shrinkPlan(plan: Plan, breaks: (plan: Plan) => Promise<boolean>): Promise<Plan> {

@@ -1,8 +1,8 @@
 /**
- * The way between a process and a server: connections that keep order, take their time, and break.
+ * The network between a process and a server: connections that keep order, delay messages, and break.
  *
- * When one breaks, what is on its way may be lost or may still arrive, in both directions, and the two ends notice at
- * different moments; a request can then reach the server after the next connection is up.
+ * When one breaks, messages in flight may be lost or may still arrive, in both directions, and the two ends notice at
+ * different times; so a request can reach the server after the next connection is up.
  */
 import type { SimulatedProcess } from './process.js'
 import type { World } from './world.js'
@@ -24,18 +24,18 @@ export interface Service<Up, Down> {
 export interface Wires {
   /** Breaks the connections of one process, or of all. */
   cut(process?: SimulatedProcess): void
-  /** The server ends and begins anew: it reads nothing any more of what was sent to it, and breaks the connections of all. */
+  /** The server restarts: it reads nothing of what was sent to it before, and breaks all connections. */
   restart(): void
-  /** The server stands still for so many ms: it answers late. */
+  /** The server is frozen for this many ms: it replies late. */
   freeze(ms: number): void
-  /** Milliseconds added to every way: a slow network. */
+  /** Milliseconds added to every delay: a slow network. */
   slow(by: number, ms: number): void
 }
 
 /** The process's end. */
 export interface Wire<Up> {
   readonly up: boolean
-  /** Says it over the connection that is up; nothing happens if none is. */
+  /** Sends a message over the current connection; does nothing if there is none. */
   send(message: Up): void
   close(): void
 }
@@ -48,14 +48,14 @@ export interface Network<Up, Down> extends Wires {
   ): Wire<Up>
 }
 
-/** One way takes this long, in ms, and sometimes ten times as long. */
+/** The delay of one message, in ms; sometimes ten times as long. */
 const way = { least: 0.05, most: 2 }
-/** Until a process has connected again, in ms. */
+/** How long a process takes to reconnect, in ms. */
 const reconnect = { least: 1, most: 120 }
 
 export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>): Network<Up, Down> {
   const { chance } = world
-  /** Those that the server has not seen end. */
+  /** Connections whose end the server has not noticed. */
   const connections = new Set<{ readonly process: SimulatedProcess; cut(): void; restart(): void }>()
   let frozenUntil = 0
   let slowUntil = 0
@@ -66,7 +66,7 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
   const delay = () =>
     between(way) * (chance() < 0.05 ? 10 : 1) + (world.now < slowUntil ? slower * chance() : 0)
 
-  /** At the server: late if it stands still. */
+  /** At the server: late if it is frozen. */
   function atServer(at: number, fn: () => void): void {
     world.atServer(at, () => {
       if (world.now < frozenUntil) atServer(frozenUntil, fn)
@@ -85,10 +85,10 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
       let there = true
       let lastUp = world.now
       let lastDown = world.now
-      // In the order in which it was sent: events of one moment come in any order, and each hands on what is first in line.
+      // In the order in which messages were sent: simultaneous events run in any order, and each delivers the first pending message.
       const toServer: (() => void)[] = []
       const toProcess: Down[] = []
-      /** What is still on its way when it breaks, arrives or not; after what is lost nothing arrives. */
+      /** A message in flight when the connection breaks may or may not arrive; nothing arrives after a lost one. */
       let broken = false
       let lost = false
       const arrive = () => toServer.shift()?.()
@@ -131,7 +131,7 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
             if (there) service.onMessage(remote, message)
           })
           atServer(lastUp, () => {
-            // Lost half of the time; what arrives may be late, as from a queue on the way.
+            // Lost half of the time; what arrives may be late, as if from a queue in the network.
             if (broken && chance() < 0.5) lost = true
             if (lost) return
             if (broken && chance() < 0.5) atServer(world.now + chance() * 300, arrive)
@@ -147,7 +147,7 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
         end() {
           here = false
           if (broken) return
-          // The server notices the end after what was sent before it.
+          // The server notices the end only after everything sent before it.
           toServer.push(endThere)
           atServer(Math.max(lastUp, world.now + delay()), arrive)
         },

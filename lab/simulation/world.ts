@@ -1,7 +1,7 @@
 /**
- * One world: virtual time, and everything that happens in it, in an order that a seed decides.
+ * One world: virtual time, and all its events, in an order that a seed determines.
  *
- * Nothing runs but events, one at a time. What an event sets free (promises, ticks) runs to its end before the next one;
+ * Only events run, one at a time. What an event triggers (promises, ticks) runs to its end before the next event;
  * time stands still meanwhile. Two events at the same moment run in an order drawn from the seed.
  */
 
@@ -18,9 +18,9 @@ function turn(): void {
   for (const step of now) step()
 }
 
-/** Something that will happen, unless it is cancelled. */
+/** A scheduled event, unless it is cancelled. */
 export interface ScheduledEvent {
-  /** Idempotent; nothing when it has happened. */
+  /** Idempotent; no effect once the event has happened. */
   cancel(): void
 }
 
@@ -31,9 +31,9 @@ export interface World {
   readonly chance: () => number
   /** Calls `fn` at `at`, or now if that has passed. */
   at(at: number, fn: () => void): ScheduledEvent
-  /** The same for a `fn` that settles no promise, as inside a server: nothing has to run to its end before the next event. */
+  /** The same for a `fn` that settles no promise, as inside a server: nothing needs to finish before the next event. */
   atServer(at: number, fn: () => void): ScheduledEvent
-  /** Runs until `done()`, or until nothing is left to happen, or until `limit`. Says which. */
+  /** Runs until `done()`, until no event is left, or until `limit`; returns which. */
   run(done: () => boolean, limit: number): Promise<Ended>
 }
 
@@ -50,7 +50,7 @@ export function makeWorld(seed: number): World {
     return coming
   }
 
-  /** Goes on to the next event that may have set promises free, or to the end. */
+  /** Runs up to the next event that may have settled promises, or to the end. */
   function step(done: () => boolean, limit: number): Ended | undefined {
     while (!done()) {
       let next = heap[0]

@@ -1,10 +1,10 @@
 /**
- * The long run before a release, on everything that a machine has:
+ * The long run before a release, which uses the whole machine:
  *
- * - every driver of the fault lab in turn, again and again, with a new seed each time;
- * - beside that, the drivers that are quick, as fast as they can, under the same faults and the same checkers, until there are enough acquisitions;
+ * - all drivers of the fault lab, one after the other, repeatedly, each time with a new seed;
+ * - in parallel, the fast drivers at full speed, with the same faults and checkers, until there are enough acquisitions;
  * - then every canary;
- * - all the time, with what the others leave of the processors, and in the end with all of them: schedules under virtual time.
+ * - all the time, on idle processors, and at the end on all of them: schedules under virtual time.
  *
  *   npm run soak                         up to two hours
  *   npm run soak -- --minutes 10         less of everything
@@ -14,7 +14,7 @@
  *   npm run soak -- --canaries redlock   only canaries with this word in their names
  *   npm run soak -- --simulations 1      how many processes play schedules (default: one for each processor)
  *
- * The result goes to lab/results/<date>.json and .md: seeds, versions, counts, hashes of all histories. Ends with 1 on any violation.
+ * The result goes to lab/results/<date>.json and .md: seeds, versions, counts, hashes of all histories. Exits with 1 on any violation.
  */
 import { readdirSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -51,7 +51,7 @@ const fullSpeed: readonly (readonly [driver: string, acquisitions: number])[] = 
   ['redlock', 20_000],
 ]
 
-/** With more of them, the drivers would go short that are not quick. */
+/** With more of them, the slower drivers would not get enough time. */
 const enough = 3_500_000
 
 const wanted = (name: string) => values.only === undefined || values.only.split(',').includes(name)
@@ -64,7 +64,7 @@ async function main(): Promise<void> {
   const minutes = parseNumber('minutes', 0.1)
   if (drivers.length === 0) throw new RangeError(`--only ${values.only}: no driver of the lab is called so`)
   const began = performance.now()
-  /** Of the whole time, the part in which runs are begun; most schedules are played after them and the canaries. */
+  /** The share of the whole time in which runs are started; most schedules are played after them and the canaries. */
   const share = parseNumber('share', 0)
   let seed = parseNumber('seed', 0)
   const runs = new Runs()

@@ -14,7 +14,7 @@ export interface Result {
   readonly commit: string
   readonly rows: readonly Row[]
   readonly simulation: Simulated
-  /** By which rule each was caught. */
+  /** The rule that caught each canary. */
   readonly canaries: Readonly<Record<string, string>>
   readonly runs: readonly object[]
 }
@@ -33,7 +33,7 @@ export function isBad({ rows, simulation, canaries }: Result): boolean {
 export function write(result: Result, folder: string): void {
   mkdirSync(folder, { recursive: true })
   const name = result.at.slice(0, 16).replace(/[:T]/g, '-')
-  // Stacks of processes that ended tell where this checkout lies.
+  // Stacks of processes that ended reveal the path of this checkout.
   const text = JSON.stringify(result, undefined, 1).replaceAll(root, '')
   writeFileSync(join(folder, `${name}.json`), `${text}\n`)
   writeFileSync(join(folder, `${name}.md`), page(result))

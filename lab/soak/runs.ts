@@ -1,6 +1,6 @@
 /**
  * Runs of the fault lab, each a process of its own: judging a long history keeps a processor busy for seconds, and proxies and
- * faults of another run must not wait for that. A run that leaves something open says so itself, and does not end well.
+ * faults of another run must not wait for that. A run that leaves something open reports that itself, and fails.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** What came of the runs of one kind. */
+/** The results of the runs of one kind. */
 export interface Row {
   readonly driver: string
   runs: number
@@ -17,7 +17,7 @@ export interface Row {
   granted: number
   violations: number
   excused: number
-  /** Faults that could not be done, workers that crashed, runs that gave no report or did not end. */
+  /** Faults that could not be injected, workers that crashed, runs that gave no report or did not end. */
   complaints: number
 }
 
@@ -25,11 +25,11 @@ export interface Run {
   readonly driver: string
   readonly seed: number
   readonly seconds: number
-  /** At full speed, until so many were asked for. */
+  /** At full speed, until this many were requested. */
   readonly acquisitions?: number
 }
 
-/** What is read of `report.json`; all of it but the plan goes to the result. */
+/** The part of `report.json` that is read; all of it except the plan goes into the result. */
 interface Report {
   readonly plan?: readonly unknown[]
   readonly faults: Readonly<Record<string, number>>
@@ -41,7 +41,7 @@ interface Report {
 
 const main = fileURLToPath(new URL('../faults/main.js', import.meta.url))
 const ttl = 500
-/** Beyond the faults themselves, in ms, a run may take so long for all it has to do: then it hangs. */
+/** How long a run may take beyond the faults themselves, in ms; after that it counts as hung. */
 const timeout = 900_000
 
 export class Runs {
@@ -67,7 +67,7 @@ export class Runs {
     row.runs++
     if (report !== undefined) count(row, report)
     const bad = report === undefined || report.violations.length + report.complaints.length > 0
-    // It found nothing, and yet did not end well.
+    // It found nothing, but failed.
     if (report === undefined || (code !== 0 && !bad)) row.complaints++
     const { plan: _, ...short } = report ?? { driver: run.driver, seed: run.seed, said: output }
     this.reports.push({ row: name, again: `npm run faults -- ${args.join(' ')}`, ...short })
@@ -90,7 +90,7 @@ export class Runs {
   }
 }
 
-/** The process of the lab has come to its end, and so has everything it said. */
+/** Resolves when the lab's process has exited and all its output has been read. */
 async function ended(
   args: readonly string[],
   out: string,

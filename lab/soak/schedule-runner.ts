@@ -1,4 +1,4 @@
-// One process that plays schedules, slice by slice, until it is told to end or nobody listens any more: the rest of the soak goes first.
+// One process that plays schedules, slice by slice, until it is told to stop or its parent is gone. The rest of the soak has priority.
 //
 //   node lane.js SEED STEP      slices have the seeds SEED, SEED + STEP, SEED + 2 × STEP, …
 import { constants, setPriority } from 'node:os'
@@ -12,7 +12,7 @@ import type { Slice } from './schedules.js'
 setPriority(constants.priority.PRIORITY_LOW)
 const [seed = 1, step = 1] = process.argv.slice(2).map(Number)
 const machine = await startMachine()
-/** Most where they are cheapest: what the core does is found there, over the table what the wire adds, over Redis what its scripts add. */
+/** Most schedules run where they are cheapest: memory tests the core, the table adds the network, Redis adds its scripts. */
 const kinds = [
   { kind: memoryStore, runs: 8_000 },
   { kind: tableStore(), runs: 1_000 },

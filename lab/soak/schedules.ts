@@ -1,15 +1,15 @@
-/** Schedules under virtual time in processes of their own, with what the rest of the soak leaves of the processors. */
+/** Schedules under virtual time in separate processes, on processors that the rest of the soak leaves idle. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
-/** What a process tells after every slice. */
+/** What a process reports after every slice. */
 export interface Slice {
   readonly kind: string
   readonly runs: number
   /** Milliseconds of processor time. */
   readonly took: number
-  /** The least plan that breaks something, told for people. */
+  /** The smallest plan that breaks something, described for people. */
   readonly failure?: string
 }
 
@@ -18,13 +18,13 @@ export interface Simulated {
   /** Seconds of processor time, of all processes. */
   readonly seconds: Record<string, number>
   readonly failures: string[]
-  /** The first seed; each slice has another one. */
+  /** The first seed; each slice has its own. */
   readonly seed: number
   readonly processes: number
 }
 
 export interface RunningSchedules {
-  /** Lets the slices at hand come to their end. */
+  /** Lets the current slices finish. */
   end(): Promise<Simulated>
 }
 

@@ -4,7 +4,7 @@
  *   npm run storm -- postgres                 16 processes for 60 s
  *   npm run storm -- all --seconds 20 --processes 8
  *
- * Ends with 1 when an error reached a user or an update was lost.
+ * Exits with 1 if an error reached a user or an update was lost.
  */
 import { parseArgs } from 'node:util'
 import { storm } from './run.js'

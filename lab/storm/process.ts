@@ -1,13 +1,13 @@
-/** One process of a storm: four at once in it take, work and give back, and count what they were told. */
+/** One process of a storm: four concurrent tasks acquire, work and release, and count the outcomes. */
 import { createLocks } from 'holdfast'
 import { names, openClient, type StoreName } from './store.js'
 
 export interface Counted {
   /** Sections entered, of all kinds. */
   readonly acquisitions: number
-  /** Of these, those that added one. */
+  /** Of these, those that incremented the counter. */
   readonly counted: number
-  /** What was thrown, by code of holdfast and of the server. */
+  /** Errors thrown, by code of holdfast and of the server. */
   readonly errors: Readonly<Record<string, number>>
 }
 

@@ -1,4 +1,4 @@
-/** Many processes that contend for few names, on a real server: what they were told, and what the server saw of deadlocks. */
+/** Many processes that contend for few names on a real server: their outcomes, and the deadlocks that the server counted. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -11,12 +11,12 @@ export interface StormResult {
   readonly processes: number
   readonly seconds: number
   readonly acquisitions: number
-  /** Of the process with the fewest, and of the one with the most. */
+  /** Acquisitions of the process with the fewest, and of the one with the most. */
   readonly least: number
   readonly most: number
   /** Deadlocks the server has counted. */
   readonly deadlocks: number
-  /** What was thrown to users, by code. */
+  /** Errors that reached users, by code. */
   readonly errors: Readonly<Record<string, number>>
   /** Of counters read and written back in two statements under the lock. */
   readonly lostUpdates: number
@@ -60,7 +60,7 @@ interface ProcessReport {
 }
 
 function collectReport(child: ChildProcess): ProcessReport {
-  // Not 'exit', which may come before its last words.
+  // Not 'exit', which may come before its last output.
   const ended = once(child, 'close').then(([code]) => {
     throw new Error(`a process of the storm ended with ${code}`)
   })

@@ -1,4 +1,4 @@
-/** The stores a storm is let loose on: how they are started, reached, and asked how many deadlocks they have seen. */
+/** The stores of a storm: how to start them, connect to them, and read their deadlock counts. */
 import type { DriverFactory } from 'holdfast'
 import { mysql } from 'holdfast/mysql'
 import { postgres } from 'holdfast/postgres'
@@ -18,7 +18,7 @@ export interface Storming extends AsyncDisposable {
   total(): Promise<number>
 }
 
-/** What a process of the storm has. */
+/** What a process of the storm uses. */
 export interface Client {
   readonly driver: DriverFactory
   /** Reads a number and writes it back one greater, in two statements: what a lock is for. */
@@ -63,13 +63,13 @@ async function startOnMysql(flavour: 'mariadb' | 'mysql'): Promise<Storming> {
   }
 }
 
-/** Each process has another isolation level by default. */
+/** Each process has a different default isolation level. */
 export function openClient(name: StoreName, port: number, n: number): Client {
   const level = levels[n % levels.length] ?? ''
   return name === 'postgres' ? onPostgres(port, level) : onMysql(port, level)
 }
 
-/** Nobody dies in a storm: what is slow on a busy machine is waited for, in ms. */
+/** Nobody crashes in a storm, so slow operations on a busy machine are waited for, in ms. */
 const timeout = 20_000
 
 function onPostgres(port: number, level: string): Client {

@@ -1,4 +1,4 @@
-/** The memory driver as it is: the core, the queue inside a process and the watchdog under a scheduler of our own. */
+/** The unmodified memory driver: the core, the queue inside a process and the watchdog under a simulated scheduler. */
 import { memory } from 'holdfast/memory'
 import type { StoreKind } from './store.js'
 

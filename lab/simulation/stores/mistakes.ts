@@ -1,8 +1,8 @@
-/** One mistake each: what a run over the table must find out. */
+/** Tables with one mistake each, which a run over the table must catch. */
 import type { Claim } from 'holdfast/driver'
 import type { table } from '../../../test/support/inside.js'
 
-/** What a request says, whatever its verb. */
+/** The fields of a request, whatever its verb. */
 export interface CommandInput {
   readonly name?: string
   readonly attempt?: string
@@ -11,23 +11,23 @@ export interface CommandInput {
 
 export interface Mistake {
   readonly is: string
-  /** The rules of `holdfast/verify` of which at least one must say so. */
+  /** At least one of these rules of `holdfast/verify` must report it. */
   readonly breaks: readonly string[]
   /** A request as the server understands it. */
   before?(request: CommandInput): CommandInput | undefined
-  /** What becomes of a row instead. */
+  /** The row after the mistake. */
   after?(before: table.Row, step: table.Step<unknown>): table.Step<unknown> | undefined
 }
 
 const grants = (before: table.Row, { row }: table.Step<unknown>) =>
   row.holds.filter((hold) => !before.holds.some((old) => old.attempt === hold.attempt))
 
-/** Made anew for every world, because some remember. */
+/** Created anew for every world, because some have state. */
 export const mistakes: readonly (() => Mistake)[] = [
   () => ({
     is: 'lets anybody release',
     breaks: ['exclusion', 'read-write', 'permits'],
-    // As DEL without a look at whose it is: also when the caller's own hold has run out and another one holds.
+    // Like DEL without a check of the owner: also when the caller's own hold has expired and another client holds.
     after(before, step) {
       if (step.answer !== 'lost' || before.holds.length === 0) return undefined
       return { ...step, row: { ...step.row, holds: [] } }
@@ -48,7 +48,7 @@ export const mistakes: readonly (() => Mistake)[] = [
   () => ({
     is: 'lets go early',
     breaks: ['exclusion', 'read-write', 'permits'],
-    // After half of the time it was asked for.
+    // After half of the requested time.
     after(before, step) {
       const until = new Map(before.holds.map(({ attempt, expires }) => [attempt, expires]))
       return changed(step, (hold) =>
@@ -121,7 +121,7 @@ export const mintingMistakes: readonly (() => Mistake)[] = [
   }),
 ]
 
-/** No other command answers with a number. */
+/** No other command replies with a number. */
 const isMinted = ({ answer }: table.Step<unknown>) => typeof answer === 'number'
 
 function changed(step: table.Step<unknown>, swap: (hold: table.Hold) => table.Hold): table.Step<unknown> {

@@ -1,4 +1,4 @@
-/** What a run needs of a store: drivers for its processes, and the faults it can suffer. */
+/** What a run needs from a store: drivers for its processes, and the possible faults. */
 import type { Ability, DriverFactory } from 'holdfast'
 import type { Violation } from 'holdfast/verify'
 import type { SimulatedProcess } from '../process.js'
@@ -12,17 +12,17 @@ export interface SimulatedStore {
   killed(process: SimulatedProcess): void
   /** Names that are held or waited for, as the store itself sees it. */
   left(): readonly string[]
-  /** When a process noticed that a connection of its had broken, in ms of the world. Of stores with `caching`. */
+  /** When a process noticed that one of its connections had broken, in ms of the world. Only for stores with `caching`. */
   breaks?(process: number): readonly number[]
-  /** Does the driver's page admit what was found? Absent: it admits nothing. */
+  /** Does the driver's page admit the finding? Absent: it admits nothing. */
   excuses?(found: Violation): boolean
   /** The world is over. */
   end?(): void
 }
 
 /**
- * `cut`: connections of one process · `cutAll`: of everybody · `freeze`: the server stands still · `slow`: so does the network · `restart`: without its
- * data · `restartOlder`: with those of a while ago · `flush`: its data are deleted.
+ * `cut`: connections of one process · `cutAll`: of everybody · `freeze`: the server is frozen · `slow`: the network is slow · `restart`: without its
+ * data · `restartOlder`: with older data · `flush`: its data are deleted.
  */
 export type StoreFault =
   | 'cut'
@@ -43,7 +43,7 @@ export interface StoreKind {
   readonly shared: boolean
   /** May a process keep a lock after its release (`linger`)? */
   readonly caching?: boolean
-  /** Until a lock that nobody can release is free again after the last fault, in ms. */
+  /** How long after the last fault a lock that nobody can release stays taken, in ms. */
   readonly liveWithin: number
   make(world: World): SimulatedStore
 }

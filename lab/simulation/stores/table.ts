@@ -1,17 +1,17 @@
-// Long because server and client of one protocol stand side by side.
+// Long because it contains the server and the client of one protocol.
 /**
- * The reference table behind a wire: a server that keeps rows, and the plainest client that obeys the driver contract. What
- * it is for is the core above it: answers that are lost, late or said twice, connections that break, grants nobody wants.
+ * The reference table behind a wire: a server that keeps rows, and the simplest client that obeys the driver contract. It
+ * exercises the core above it with replies that are lost, late or repeated, connections that break, and unwanted grants.
  *
  * ```
- *   client   acquire(attempt) ──► server: granted, or a place in line; a later grant is pushed
- *            asks again every half second and after every reconnect, by the same attempt: counts from what it asked last
+ *   client   acquire(attempt) ──► server: granted, or a queue entry; a later grant is pushed
+ *            polls every half second and after every reconnect, with the same attempt: deadlines count from its last request
  *            the wait is over ──► cancel, until it is answered
  * ```
- * A single attempt is asked once only: of two answers one may be "busy" and the other a grant to nobody, which is in others' way until
- * it is cancelled. Without an answer it fails.
+ * A single attempt is sent only once: of two replies one may be "busy" and the other a grant to nobody, which blocks others until
+ * it is cancelled. Without a reply it fails.
  *
- * `mistake` makes it a broken lock of one kind; a run that does not notice is broken itself.
+ * `mistake` turns it into a broken lock of one kind, which the simulation must catch.
  */
 import type { Claim, Driver, Grant, ReleaseResult, Wait } from 'holdfast/driver'
 import { BackendError } from 'holdfast/driver'
@@ -83,7 +83,7 @@ function makeStore(world: World, which: Which, mistake: Mistake | undefined): Si
     return step.answer
   }
 
-  /** Holds run out by themselves while somebody waits. */
+  /** Holds expire by themselves while somebody waits. */
   function lookLater(): void {
     look?.cancel()
     let next = Number.POSITIVE_INFINITY
@@ -120,7 +120,7 @@ function makeStore(world: World, which: Which, mistake: Mistake | undefined): Si
     return apply(name, (row, now, wall) => table.release(row, attempt, ask.last, now, wall))
   }
 
-  /** Whoever has gone does not stand in line; what it holds runs out. */
+  /** A client that has gone leaves the queue; its holds expire. */
   function left(from: Remote<Reply>): void {
     for (const [name, row] of [...rows]) {
       for (const { attempt } of row.queue) {
@@ -150,11 +150,11 @@ function makeStore(world: World, which: Which, mistake: Mistake | undefined): Si
   }
 }
 
-/** Out of the line, but not ended: it may ask again when it is back. */
+/** Out of the queue, but not ended: it may ask again after it reconnects. */
 function waiterGone(row: table.Row, attempt: string, now: number, wall: number): table.Step<boolean> {
   const queue = row.queue.filter((place) => place.attempt !== attempt)
   const { granted, expired, row: after } = table.expire({ ...row, queue }, now, wall)
-  // Those behind it may fit now that it is not in their way.
+  // Waiters behind it may fit now.
   const freed = table.cancel(after, '', now, wall)
   return {
     row: { ...freed.row, ended: row.ended },
@@ -164,7 +164,7 @@ function waiterGone(row: table.Row, attempt: string, now: number, wall: number):
   }
 }
 
-/** The next token of a hold, which lasts no longer for it. A repeated request mints one more, and the hold has the newest. */
+/** Mints the next token of a hold, without extending it. A repeated request mints one more, and the hold has the newest. */
 function mint(before: table.Row, attempt: string, now: number, wall: number): table.Step<number | undefined> {
   const seen = table.expire(before, now, wall)
   const held = seen.row.holds.find((hold) => hold.attempt === attempt)
@@ -224,7 +224,7 @@ function client(
     wire.send({ ...call.ask, id })
   }
 
-  /** Sent again until it is answered or forgotten, or `lost` if that is given. Nobody knows which sending was answered, so it counts from the first. */
+  /** Resent until it is answered or forgotten, or `lost` if given. It is unknown which copy was answered, so deadlines count from the first. */
   function call<A>(ask: Ask, answered: (answer: A, sent: number) => void, lost?: () => void): () => void {
     const id = ++lastId
     pending.set(id, { ask, sent: clock.now(), reply: false, answered, lost, stop: () => undefined })

@@ -1,6 +1,6 @@
 /**
- * What the driver sees of ioredis, over a simulated connection. As the real one does by default, it keeps commands while it
- * is not connected, and sends again after a reconnect what was not answered: so a command may be carried out twice.
+ * What the driver sees of ioredis, over a simulated connection. Like the real one by default, it queues commands while it
+ * is disconnected, and resends unanswered commands after a reconnect: so a command may be executed twice.
  */
 import { EventEmitter } from 'node:events'
 import type { SimulatedProcess } from '../../process.js'

@@ -1,9 +1,9 @@
 // Long because it is one text in another language: a server in one piece.
 /**
- * As much of Redis as the scripts of the driver use, in Lua, so that the driver's own scripts run in it word for word.
+ * The part of Redis that the driver's scripts use, in Lua, so that the scripts run in it verbatim.
  * `test/simulation/redis-twin.test.ts` compares it with a real server, command by command.
  *
- * Lua here is 5.4, there 5.1: what differs (whole numbers, `unpack`, how numbers become text, text where a number is wanted) is evened out below.
+ * Lua here is 5.4, there 5.1: the differences (whole numbers, `unpack`, conversions between numbers and text) are compensated below.
  */
 export const server: string = String.raw`
 local worlds, compiled, world = {}, {}, nil

@@ -10,24 +10,24 @@ export interface Answer {
   readonly published: readonly (readonly [channel: string, text: string])[]
 }
 
-/** What a server says instead of an answer. */
+/** An error reply of a server. */
 export class ServerError extends Error {}
 
-/** The simulation itself cannot do what was asked of it: no server has said that, and nobody may take it for an answer. */
+/** The simulation itself cannot execute the request: no server has replied, and nobody may treat this as a reply. */
 export class SimulationError extends Error {}
 
 /** A server's data and scripts. */
 export interface Redis {
-  /** How many hear what is published on `channel`. */
+  /** The number of subscribers of `channel`. */
   listeners(channel: string, count: number): void
-  /** @param now microseconds since 1970. @throws ServerError; SimulationError when the script needs what is not simulated */
+  /** @param now microseconds since 1970. @throws ServerError; SimulationError when the script needs a command that is not simulated */
   run(how: string, script: string, keys: readonly string[], args: readonly string[], now: number): Answer
   flush(): void
-  /** What INFO says from now on. */
+  /** The reply to INFO from now on. */
   tell(info: string): void
-  /** Its data as they are now. */
+  /** Saves its current data. */
   save(): void
-  /** It has the data of the last `save()` again. */
+  /** Restores the data of the last `save()`. */
   recall(): void
   forgetScripts(): void
   /** Keys of locks that are held or waited for. */
@@ -48,11 +48,11 @@ export async function startMachine(): Promise<Machine> {
   await lua.doString(server)
   const { address, lua: api } = lua.global
   const compiled = new Set<string>()
-  /** The driver has few scripts and sends them as they are: hashed once, whatever server they go to. */
+  /** The driver has few scripts and sends them unchanged, so each is hashed once for all servers. */
   const hashes = new Map<string, string>()
   let last = 0
 
-  /** Without the thread and the conversions that the library makes for every call: there are hundreds in a run. */
+  /** Avoids the thread and the conversions that the library makes for every call: there are hundreds in a run. */
   function call(name: string, ...args: readonly (string | number)[]): string {
     api.lua_getglobal(address, name)
     for (const arg of args) {
@@ -77,7 +77,7 @@ export async function startMachine(): Promise<Machine> {
   function makeServer(instead: Instead = []): Redis {
     const id = ++last
     const known = new Set<string>()
-    /** Under which name a script was compiled: the driver asks by the hash of the right text. */
+    /** The name under which a script was compiled: the driver requests it by the hash of the correct text. */
     const names = new Map<string, string>()
     call('begin', id)
     const split = (now: number) => [Math.floor(now / 1e6), Math.floor(now % 1e6)] as const

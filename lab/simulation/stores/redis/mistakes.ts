@@ -1,4 +1,4 @@
-/** One mistake each in the scripts: what a run over the simulated Redis must find out. */
+/** Scripts with one mistake each, which a run over the simulated Redis must catch. */
 import type { ScriptMistake } from './store.js'
 
 export const scriptMistakes: readonly ScriptMistake[] = [

@@ -5,7 +5,7 @@
 import type { Acquisition, Violation } from 'holdfast/verify'
 import { permitsOfAll } from '../../plan.js'
 
-/** It met the server for the first time, in ms of the world, when the last loss was that of `lost`, and nothing barred it. */
+/** When it first met the server, in ms of the world; the last loss was that of `lost`, and nothing barred it. */
 interface Newcomer {
   readonly process: number
   readonly lost: number
@@ -15,21 +15,21 @@ interface Newcomer {
 export interface Newcomers {
   /** All data, or the newest, were lost. */
   lost(at: number): void
-  /** A process that says it knows no server meets this one, whose marker barred nobody at that moment. */
+  /** A process that knows no server meets this one, whose marker bars nobody at that moment. */
   met(process: number, at: number): void
   excuses(found: Violation): boolean
 }
 
-/** @param mintedAt when the store minted such a token, or at most by a reserve of tokens earlier, in ms of the world */
+/** @param mintedAt when the store minted such a token, or up to a reserve of tokens earlier, in ms of the world */
 export function watchNewcomers(mintedAt: (token: number) => number): Newcomers {
   const losses: number[] = []
   const newcomers: Newcomer[] = []
 
-  /** It was granted, or handed on inside its process, from a grant of before that loss. */
+  /** It was granted before that loss, or handed on inside its process from such a grant. */
   const isOlder = ({ token = 0, granted = 0 }: Acquisition, lost: number) =>
     mintedAt(token) < lost || granted < lost * 1e6
 
-  /** The store granted it to a newcomer, and nothing was lost between its first request and that. */
+  /** The store granted it to a newcomer, and nothing was lost between its first request and the grant. */
   const isNewcomer = ({ pid, token = 0 }: Acquisition, { process, lost, met }: Newcomer) => {
     const minted = mintedAt(token)
     return pid === process && minted >= met && !losses.some((at) => at > lost && at <= minted)
@@ -45,7 +45,7 @@ export function watchNewcomers(mintedAt: (token: number) => number): Newcomers {
       if (!['exclusion', 'read-write', 'permits'].includes(rule)) return false
       return newcomers.some((newcomer) => {
         const others = parties.filter((one) => !isOlder(one, newcomer.lost))
-        // Those of after the loss must be able to hold beside each other.
+        // Grants after the loss must be compatible with each other.
         const fit = others.reduce((sum, { permits }) => sum + permits, 0) <= permitsOfAll
         return others.length < parties.length && fit && others.some((one) => isNewcomer(one, newcomer))
       })

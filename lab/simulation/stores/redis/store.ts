@@ -1,6 +1,6 @@
 /**
- * The Redis driver as it is, adapter for ioredis and Lua scripts included, over a server that is simulated below the level
- * of commands. It restarts without its data or with older ones, is flushed, sets its clock back, forgets its scripts, loses messages.
+ * The unmodified Redis driver, including its adapter for ioredis and its Lua scripts, over a server that is simulated below the level
+ * of commands. The server restarts without its data or with older data, is flushed, sets its clock back, forgets its scripts, loses messages.
  */
 
 import type { DriverFactory } from 'holdfast'
@@ -12,19 +12,19 @@ import { type Command, type ServerMessage, SimulatedIoredis } from './client.js'
 import { type Machine, ServerError, SimulationError } from './machine.js'
 import { watchNewcomers } from './newcomers.js'
 
-/** A mistake in the scripts: what stands there, and what stands there instead. */
+/** A mistake in the scripts: the original text and its replacement. */
 export interface ScriptMistake {
   readonly is: string
   readonly breaks: readonly string[]
   readonly instead: readonly (readonly [right: string, wrong: string])[]
 }
 
-/** No ttl of a plan is longer; it decides for how long a server that may have forgotten grants nothing. */
+/** The longest ttl of a plan; it determines for how long a server that may have forgotten grants nothing. */
 const maxTtl = 1_000
 /** Of the default prefix. */
 const bootKey = 'hf:boot'
 
-/** A mistake in what a process sees of the driver. */
+/** A mistake in the driver as a process sees it. */
 export interface DriverMistake {
   readonly is: string
   breaking(factory: DriverFactory): DriverFactory
@@ -109,7 +109,7 @@ function makeStore(
     return [name.toLowerCase(), channel, listening.size]
   }
 
-  /** By a marker that is from another life of the server, or says so itself. */
+  /** By a marker that is from another life of the server, or that bars explicitly. */
   function isBarred(): boolean {
     const { reply } = server.run('EVAL', "return redis.call('GET', KEYS[1])", [bootKey], [], wall())
     const [, till, boot] = /^(\d+) (\S+) /.exec(String(reply ?? '')) ?? []
