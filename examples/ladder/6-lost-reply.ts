@@ -1,11 +1,11 @@
-/** Rung 6 again, and every rung below it: the server has done what it was asked, and the answer does not arrive. */
+/** Rung 6 again, and every rung below it: the server has executed the command, and the reply is lost. */
 
 import { openStage } from './environment.js'
 import type { Scene } from './lock.js'
 
 export const lostReply: Scene = {
   name: 'lost reply',
-  fault: 'The server takes the lock for a process, and the connection breaks before the answer is there.',
+  fault: 'The server takes the lock for a process, and the connection breaks before the reply arrives.',
 
   async run(recipe) {
     await using stage = await openStage(recipe)
@@ -14,7 +14,7 @@ export const lostReply: Scene = {
 
     cable.down.hold()
     const asking = first.lock.tryAcquire('order:7', 30_000)
-    await cable.down.holding() // the server has answered
+    await cable.down.holding() // the server has replied
     cable.down.drop()
     cable.heal() // resets the connection; the client connects again, and repeats the command by itself
     const held = await asking
@@ -22,7 +22,7 @@ export const lostReply: Scene = {
     const next = await second.lock.tryAcquire('order:7', 30_000)
 
     const told = `told that it ${held ? 'has it' : 'is taken'}`
-    const then = next ? 'free again after its release' : 'not to be had for the whole ttl of 30 s'
+    const then = next ? 'free again after its release' : 'unavailable for the whole ttl of 30 s'
     return { ok: held !== undefined && next !== undefined, saw: `${told}; ${then}` }
   },
 }

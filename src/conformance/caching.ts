@@ -102,7 +102,7 @@ function reusing(it: It): void {
     const [a, name] = [context.client(), context.name()]
     const { ttl } = context
     const before = await cached(context, a, name, { ttl })
-    // A client that stands still renews nothing.
+    // A blocked client renews nothing.
     block(1.2 * ttl)
     const lease = await a.locks.mutex(name).acquire({ ttl, linger })
     const attempt = await holder(a, name)
@@ -148,7 +148,7 @@ function givingWay(it: It, fair: boolean): void {
       'wait: 0': () => b.locks.mutex(name).acquire({ wait: 0 }),
       'several locks': () => b.locks.all([b.locks.mutex(name), b.locks.mutex(context.name())]).tryAcquire(),
     }
-    // It stands in line for some ms, in which a busy machine may not come to it. Next time the lock is cached again.
+    // It queues for some ms, which a busy machine may not notice in time. The lock is cached again for the next try.
     for (const [what, attempt] of Object.entries(attempts))
       await context.until(`${what} to be granted`, async () => {
         await cached(context, a, name)

@@ -1,4 +1,4 @@
-// What is over within moments costs no timer, and whoever waits longer has one in time.
+// A request answered within moments sets no timer; a longer wait gets its timer in time.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { BackendError } from 'holdfast'
@@ -8,7 +8,7 @@ import { type Script, script } from '../support/scripted-driver.js'
 
 after(leakCheck)
 
-/** A script in which the moment of `shortly` comes when the test says so. */
+/** A script in which the test decides when the moment of `shortly` is over. */
 function moments(): { readonly s: Script; readonly pass: () => void; readonly asked: () => number } {
   const s = script()
   const coming = new Set<() => void>()
@@ -42,7 +42,7 @@ test('acquires and releases that are answered within moments set no timers, and 
   await s.locks.close()
 })
 
-test('a wait that lasts has its timer after those moments', async () => {
+test('a longer wait gets its timer after those moments', async () => {
   const { s, pass } = moments()
   const refused = assert.rejects(s.locks.mutex('m').acquire({ wait: 5_000 }), BackendError)
   await settle()
@@ -56,7 +56,7 @@ test('a wait that lasts has its timer after those moments', async () => {
   await s.locks.close()
 })
 
-test('neither an abort nor the end of a short wait is kept waiting for that', async () => {
+test('neither an abort nor the end of a short wait is delayed by that', async () => {
   const { s } = moments()
   const controller = new AbortController()
   const aborted = assert.rejects(s.locks.mutex('m').acquire({ signal: controller.signal }), { message: 'no' })
@@ -89,7 +89,7 @@ test('a release without a reply ends in time', async () => {
   assert.equal(s.clock.pending, 0)
 })
 
-test('closing leaves nothing to come', async () => {
+test('closing leaves no timer behind', async () => {
   const { s, asked, pass } = moments()
   const refused = assert.rejects(s.locks.mutex('m').acquire(), BackendError)
   await settle()

@@ -1,4 +1,4 @@
-// Processes that die or freeze while they have a lock cached (`linger`): nobody holds it, and the store has it as theirs.
+// Processes that die or freeze with a cached lock (`linger`): nobody holds it, but the store still counts it as theirs.
 import assert from 'node:assert/strict'
 import { after, describe, type TestContext, test } from 'node:test'
 import { Redis } from 'ioredis'
@@ -25,9 +25,9 @@ const forEver = { wait: Number.POSITIVE_INFINITY }
 interface Way {
   readonly store: () => Store
   readonly driver: (t: TestContext, store: Store) => DriverFactory
-  /** Of what is killed, in ms: at `local` so long that who is served has not waited for its end. */
+  /** Of the killed holder, in ms. On `local` so long that a waiter that is served cannot have waited for its expiry. */
   readonly ttl: number
-  /** How long a waiter stands in line for it, in ms. */
+  /** How long a waiter queues for it, in ms. */
   readonly wait: number
 }
 
@@ -82,7 +82,7 @@ async function frozen(locks: Locks, one: CachingProcess, name: string, ttl: numb
 for (const [name, way] of Object.entries(ways)) {
   const { ttl, wait } = way
   describe(name, () => {
-    test('a process is killed with -9 while it has a lock cached: the others wait no longer than if it had held it', async (t) => {
+    test('a process with a cached lock is killed with -9: others wait no longer than if it had held the lock', async (t) => {
       const [locks, one] = await open(t, way)
       await one.acquire('held', { ttl, ...forEver })
       const token = await frozen(locks, one, 'cached', ttl)
@@ -102,7 +102,7 @@ for (const [name, way] of Object.entries(ways)) {
       await lease.release()
     })
 
-    test('who comes after a process was killed with a lock cached gets it, with a greater token', async (t) => {
+    test('the next client after a process was killed with a cached lock gets it, with a greater token', async (t) => {
       const [locks, one] = await open(t, way)
       const token = await frozen(locks, one, 'left', ttl)
       await one.kill()
@@ -111,7 +111,7 @@ for (const [name, way] of Object.entries(ways)) {
       await lease.release()
     })
 
-    test('a process that was frozen past its deadline does not reuse what it had cached', async (t) => {
+    test('a process that was frozen past its deadline does not reuse its cached lock', async (t) => {
       const [locks, one] = await open(t, way)
       const guard = memoryFences()
       const ttl = 2_000

@@ -1,6 +1,6 @@
 /**
  * Made by scripts/scenario-answers.ts: what the scenario is answered where a driver declares no difference.
- * Long because every answer stands here.
+ * Long because it contains every answer.
  */
 export const transcript: string = `
 # a free lock is granted, a taken one is not
