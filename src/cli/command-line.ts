@@ -27,7 +27,7 @@ export function commandLine(rest: readonly string[] | undefined, says = true): C
     .configureOutput({
       outputError: (text, write) => says && write(text.replace(/^error: /, 'holdfast: ')),
     })
-    .showHelpAfterError(says && '(--help tells what there is)')
+    .showHelpAfterError(says && '(--help lists commands and options)')
   runCommandLine(program, rest)
   holdCommandLine(program)
   storeCommandLines(program)

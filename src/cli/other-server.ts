@@ -14,7 +14,7 @@ export class OtherServer extends Error {
 }
 
 /**
- * The work, or the error that a server of another kind answers, whichever comes first. Whoever gets that error need not wait for the client:
+ * The work, or the error that a server of another kind has replied, whichever comes first. After that error the caller need not wait for the client:
  * it never reached a store.
  *
  * @param answered aborts when the store is known to have answered; default: when the work ends

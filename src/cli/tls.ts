@@ -99,7 +99,7 @@ function readFile(file: string, path: string): Buffer {
   }
 }
 
-/** Node ignores an authority that is none, and of the others says neither which file is wrong nor that it is a file. */
+/** Node ignores an invalid authority; its errors about the others do not name the file. */
 function checkKeys({ ca, cert, key }: Keys, about: (name: keyof Tls) => string): void {
   if (ca !== undefined) parse(about('ca'), 'a certificate', ca, toCertificate)
   if (cert === undefined || key === undefined) return

@@ -27,7 +27,7 @@ export async function withStore<R>(
     throw await explain(error, store, connection.lastError)
   } finally {
     const closed = close(locks, connection)
-    // A client that never reached a store has nothing to give back, and may try for many seconds.
+    // A client that never reached a store has nothing to release, and may retry for many seconds.
     if (reached) await closed
     else closed.catch(() => undefined)
   }
@@ -38,7 +38,7 @@ async function close(locks: Locks, connection: Connection): Promise<void> {
   await connection.close()
 }
 
-/** Aborts when the store has granted a lock, or told who holds it. */
+/** Aborts when the store has granted a lock or reported its holder. */
 function firstAnswer(locks: Locks): AbortController {
   const answer = new AbortController()
   locks.on('granted', () => answer.abort())

@@ -13,7 +13,7 @@
  * ```
  * A candidate that is passed over goes to the end of the queue, so the preferred one is at its head after one round
  * at most; until then nobody leads. Where the driver is fair, the candidate is queued again before it releases: otherwise somebody of a lower
- * priority could lead in the moment in which it is not queued. The office of a crashed leader stays in the cell until
+ * priority could lead while it is not queued. The office of a crashed leader stays in the cell until
  * the next leader writes its own: whether the old one still leads shows in its hold, which the store has or has not.
  * An office never replaces one with a greater token.
  */
@@ -118,7 +118,7 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
       return await work
     } catch (error) {
       const released = lease.release()
-      // Whoever gives up does not wait for a store that is silent.
+      // A candidate that gives up does not wait for a silent store.
       if (signal?.aborted !== true) await released
       throw error
     }

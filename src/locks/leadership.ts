@@ -164,7 +164,7 @@ export class LeaderTerm implements Term {
     const office = { ...this.#record, ...change }
     const replacement = { value: JSON.stringify(office), keep: Number.POSITIVE_INFINITY }
     const newer = (cell: Cell | undefined) => (parseLeaderRecord(cell)?.token ?? 0) > this.token
-    // Whoever steps down meanwhile removes the record, or names a successor in it.
+    // A leader that steps down meanwhile removes the record, or names a successor in it.
     const decide = (cell: Cell | undefined) =>
       newer(cell) || this.#resigned !== undefined ? undefined : replacement
     const update = (bounds: Deadline) => this.#cellRef.update(decide, bounds)

@@ -29,7 +29,7 @@ export function createMembership(cellRef: CellRef, name: string, what: string, t
     async alive(attempts, bounds) {
       if (attempts.length === 0) return attempts
       const { holders, unlisted = 0 } = await cellRef.retrying(bounds, () => engine.driver.inspect(name))
-      // An unlisted one may live, and one that is taken for dead loses what it holds to others.
+      // An unlisted holder may be alive, and one that counts as dead would lose its hold to others.
       if (unlisted > 0) return attempts
       const alive = new Set(holders.filter(({ expiresIn }) => expiresIn > 0).map(({ attempt }) => attempt))
       return attempts.filter((attempt) => alive.has(attempt))

@@ -156,7 +156,7 @@ function over(
     past.push({ ...rest, name, to, end, ...(why !== undefined && { why }) })
   }
   if (entry === undefined || !sameExclusive(old, entry)) return
-  // A queue that is longer than what the store lists tells nothing of those behind.
+  // If the queue is longer than the store's list, nothing is known about the waiters behind.
   if ((standing?.unlisted ?? 0) > 0) return
   const here = new Set(standing?.waiters.map((one) => one.attempt))
   for (const waiter of old.waiters)

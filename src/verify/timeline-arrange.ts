@@ -1,4 +1,4 @@
-/** How timelines stand beside each other, and violations within one. */
+/** Arranges timelines beside each other, and violations within one. */
 import type { Band, Timeline } from './timeline.js'
 
 /** The same timelines, each as long as the longest, so that a comparison of two is one of lengths. */

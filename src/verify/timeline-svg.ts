@@ -167,7 +167,7 @@ function box(bar: Bar, x: Frame['x'], y: number, height: number): string {
   return `<rect class="${cssClass(bar.kind)}" x="${x(bar.from)}" y="${y}" width="${width}" height="${height}" rx="${Math.min(3, width / 2)}"><title>${escaped(bar.detail)}</title></rect>`
 }
 
-/** @param free where the next bar of the row begins: a token that does not fit into its bar stands beside it */
+/** @param free where the next bar of the row begins: a token that does not fit into its bar is drawn beside it */
 function holdBox(bar: Bar, x: Frame['x'], y: number, free: number): string {
   const parts = [box(bar, x, y + 5, 20)]
   const middle = round((x(bar.from) + x(bar.to)) / 2)

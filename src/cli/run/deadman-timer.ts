@@ -9,7 +9,7 @@ export interface DeadmanTimer {
   stop(): void
 }
 
-/** A timer that fires later than this, in ms, was delayed because this process stood still. */
+/** A timer that fires later than this, in ms, was delayed because this process was paused. */
 const stallThreshold = 50
 const recheckDelay = 10
 /** Node fires a longer timer at once. */
@@ -25,7 +25,7 @@ export function createDeadmanTimer(act: () => void): DeadmanTimer {
       const late = machineTime() - killBy
       if (late < 0) return wait(killBy, false)
       if (late <= stallThreshold || startledBefore) return act()
-      // Timers run before messages: proofs the lock process sent while we stood still have yet to be read.
+      // Timers run before messages: proofs that the lock process sent while this process was paused have yet to be read.
       timer = setTimeout(() => wait(killBy, true), recheckDelay)
     }, left)
   }

@@ -28,7 +28,7 @@ import { listen, type SupervisorChannel } from './supervisor-channel.js'
 const startTimeout = 10_000
 /** fd of the watcher's pipe, see `supervisor.ts`. */
 const watcherLine = 4
-/** The lock has been granted, and the supervisor was told so. */
+/** The lock has been granted, and the supervisor knows it. */
 let granted = false
 
 async function main(): Promise<void> {

@@ -60,7 +60,7 @@ function waitReport(
   const text = () =>
     known === undefined ? '' : waitingText(known.name, known, machineTime(), begun, options.names.length)
   const draw = () => line?.show(text())
-  /** Off a terminal: once who is waited for, and once each time that the store cannot be asked. */
+  /** Off a terminal: prints the holder once, and each outage of the store once. */
   const say = () => {
     timer = undefined
     const now = known?.error === undefined ? 'wait' : 'error'

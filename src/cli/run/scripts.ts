@@ -1,6 +1,6 @@
 /**
  * The shell scripts of `holdfast run`, for any /bin/sh. The command is passed as arguments, never pasted into a script. Variables set
- * before the command starts have names of ours: any other could be in the environment, and the command would see it changed.
+ * before the command starts have our own names: any other could be in the environment, and the command would see it changed.
  */
 
 /**

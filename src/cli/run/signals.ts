@@ -34,7 +34,7 @@ const stopped = 50
 export function stopSelf(go: () => void): void {
   const takers = process.listeners('SIGTSTP')
   process.removeAllListeners('SIGTSTP')
-  // A timer, which stands still with us, restores the handler for TSTP only after the stop.
+  // A timer, which stops with this process, restores the handler for TSTP only after the stop.
   setTimeout(() => {
     for (const take of takers) process.on('SIGTSTP', take)
     go()

@@ -5,7 +5,7 @@ import type { Recorder } from 'holdfast/verify'
 import type { RunClient } from './run-client.js'
 import type { Order } from './worker.js'
 
-/** The commands must end, or go on under a lease, whatever becomes of the `holdfast run` that started them. */
+/** The commands must end, or continue under a lease, whatever happens to the `holdfast run` that started them. */
 export async function harmRun(run: RunClient, journal: Recorder, ttl: number): Promise<string> {
   const kind = Math.random() < 0.5 ? 'kill' : 'pause'
   const over = journal.fault(kind, run.pid())

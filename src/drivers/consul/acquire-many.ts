@@ -63,7 +63,7 @@ export class BatchClaim {
         value: encodeEntry(claim, client.time.now(), env.client, true),
       }
     })
-    // The first claim stands for all in matters of the session and of the end.
+    // The first claim represents all for the session and the deadline.
     const first = claims[0] as Claim
     const key = runtime.lockKeys(first.name).entry(first.attempt)
     this.#own = new SessionClaim(runtime, { ...first, ttl: this.#ttl }, wait, key, {

@@ -44,7 +44,7 @@ export class BatchClaim {
       const value = base64(encodeEntry(claim, client.time.now(), env.client))
       return { claim, keys, attempt, key: keys.entry(attempt), value }
     })
-    // The first claim stands for all in matters of the lease and of the end.
+    // The first claim represents all for the lease and the deadline.
     const first = { ...(claims[0] as Claim), ttl: this.#ttl }
     this.#own = new SessionClaim(runtime, first, wait, this.#parts[0]?.key ?? '', {
       toFailure,

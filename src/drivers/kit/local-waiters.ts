@@ -57,7 +57,7 @@ export class LocalWaiters {
 
   /** @param order the position of its entry */
   join(order: number): LocalWaiter {
-    // Only a store that has forgotten its past hands out such a position: what was known of it is worth nothing.
+    // Only a store that has lost its history returns such a position, so the known state is worthless.
     if (order < this.#gone) this.#gone = Number.NEGATIVE_INFINITY
     const before = this.#members.findLastIndex((member) => member.order < order)
     const member: Member = {

@@ -2,7 +2,7 @@
 
 const reasonAt = /\b(?:connect|read|write) (E[A-Z]+)(?: (\S+):(\d+))?/
 
-/** The system's error that `text` tells of, with `code`, `address` and `port` as Node's own have them; undefined: none. */
+/** The system error that `text` mentions, with `code`, `address` and `port` as in Node's own errors; undefined: none. */
 export function systemErrorIn(text: string, cause: unknown): Error | undefined {
   const [told, code, address, port] = reasonAt.exec(text) ?? []
   if (code === undefined) return undefined

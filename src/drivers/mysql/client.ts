@@ -130,7 +130,7 @@ export async function queryOn(connection: Pick<MysqlConnection, 'query'>, sql: s
   const typeCast = (_column: unknown, next: () => unknown) => next()
   const form = { rowsAsArray: true, nestTables: false, typeCast }
   const answer = toAnswer(await connection.query({ sql, ...form }), mariadb)
-  // It tells the state beside the answer, in none of its rows.
+  // It reports the state beside the reply, not in a row.
   const { status } = (connection as { readonly info?: { readonly status?: unknown } }).info ?? {}
   return mariadb && typeof status === 'number' ? { ...answer, inTransaction: (status & 1) === 1 } : answer
 }

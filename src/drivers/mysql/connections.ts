@@ -58,7 +58,7 @@ export function createConnections(
     else next()
   }
 
-  /** The first statement on a connection. The server, or what stands in front of it, may refuse it: then its life is unknown. */
+  /** The first statement on a connection. The server, or a proxy in front of it, may refuse it: then its life is unknown. */
   const meet = async (connection: Connection) => {
     const { identity, query } = connection
     if (seenConnections.has(identity)) return

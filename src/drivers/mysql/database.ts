@@ -19,7 +19,7 @@ interface Configured {
 }
 
 /**
- * Without a connection only mysql2 tells. @param given a connection of the pool @param bare the object under it, where the client has one
+ * Without a connection only mysql2 knows the database. @param given a connection of the pool @param bare the object under it, where the client has one
  * @returns undefined: the options name none, or the client does not show them
  */
 export function configuredDatabase(pool: MysqlPool, given?: unknown, bare?: unknown): string | undefined {

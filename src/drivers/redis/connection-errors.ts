@@ -1,6 +1,6 @@
 /**
  * The newest connection error of a client. Commands fail with the client's own words ("Reached the max retries") or only with our time
- * limit; why there is no connection is told by the client's events alone.
+ * limit; only the client's events say why there is no connection.
  */
 import { errorMonitor } from 'node:events'
 import type { Clock } from '../../core/clock.js'

@@ -37,7 +37,7 @@ export interface Server {
   known(epoch: number): Promise<void> | undefined
   /**
    * Like `known`, for a renewal or a check of a hold: the server itself shows whether it still has that, so an account that has lost the
-   * right to INFO may ask. Not where only INFO tells that the connection leads to the present master.
+   * right to INFO may ask. Not where only INFO shows that the connection leads to the present master.
    */
   reached(epoch: number): Promise<void> | undefined
   /** The server is not the one that was met: it must be met again. */
@@ -81,7 +81,7 @@ export function createServer(
       silent = false
     })
     const [metIdentity] = await withinTime(clock, settings.commandTimeout, meeting).catch(async (error) => {
-      // A server that stands still may have been replaced, and the client would stay with it.
+      // A frozen server may have been replaced, and the client would stay with it.
       if (silent && identity !== undefined && connection.isSticky) await confirm(identity)
       throw error
     })
@@ -94,7 +94,7 @@ export function createServer(
   /**
    * Asks the Sentinels, over a new connection, which server is the master now: the connection in use may lead to a server that was
    * suspended while another replaced it, and that has just resumed. It takes itself for the master until the Sentinels demote it, which
-   * they put off for half a minute after they stood still themselves (TILT). So the client is made to look up the master again.
+   * they put off for half a minute after they were paused themselves (TILT). So the client is made to look up the master again.
    */
   const confirm = async ({ boot }: Identity) => {
     const fresh = connection.duplicate()

@@ -1,4 +1,4 @@
-/** What a server itself tells of deletions: it counts the calls of each command since its start. */
+/** What a server reports about deletions: it counts the calls of each command since its start. */
 
 /** Each of them can take away the marker and the votes; `config|resetstat` takes away the other counters, and is itself counted after that. */
 const deleting = ['flushall', 'flushdb', 'swapdb', 'debug', 'config|resetstat'] as const

@@ -8,7 +8,7 @@ export type Link = 'connecting' | 'live' | 'away'
 export interface Live {
   readonly model: Model | undefined
   readonly link: Link
-  /** The server's clock, ms since 1970. It stands still while the view is frozen. */
+  /** The server's clock, ms since 1970. It stops while the view is frozen. */
   readonly now: number
 }
 

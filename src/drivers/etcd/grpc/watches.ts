@@ -106,7 +106,7 @@ class WatchStream {
     const { watch_id: id = '0', canceled, cancel_reason: why = '' } = result
     if (canceled === true && staleLogin.test(why)) return this.fail(new Refusal(16, why))
     const watcher = this.#watchers.get(id)
-    // An answer that names none of ours: to a watch that has ended meanwhile, or a refusal that does not say of which.
+    // A reply to an unknown watch: one that has ended meanwhile, or a refusal that does not name its watch.
     if (watcher === undefined) {
       if (Number(id) < 0) this.fail(new Refusal(3, why))
       return
