@@ -1,4 +1,4 @@
-// What is tried at random in one run of the tests is as much as the documentation says, and enough.
+// The number of random trials in one run of the tests is the one in the documentation, and sufficient.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { proof } from '../scripts/proof.js'

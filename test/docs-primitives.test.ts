@@ -1,4 +1,4 @@
-// The table of what runs where is made, not written.
+// The table of what runs where is generated.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { abilities, currentPages, parseAbilities, toTable } from '../scripts/primitives-table.js'
@@ -39,7 +39,7 @@ export interface DemoSessionTraits extends Traits {
     for (const one of mark.slice(1).filter(Boolean)) assert.ok(table.includes(`- **${one}** `), one)
 })
 
-test('what the types of a driver declare is what it answers', () => {
+test('the types of a driver declare what it does', () => {
   const record = recorded()
   const shown = {
     fair: 'fair',

@@ -1,4 +1,4 @@
-// The table driver × promise is made from what the drivers answered, and the page is what the record says. That the record is what a driver
+// The table driver × promise is generated from the drivers' recorded results, and the page matches the record. That the record is what a driver
 // answers is asked by the test of that driver.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
@@ -66,7 +66,7 @@ test('a page or a record that says something else is seen', () => {
   assert.throws(() => toPage(is, without), /has no column 'redis'; run its tests/)
 })
 
-test('what is said of single drivers is said of columns and of differences that there are, and that they have', () => {
+test('remarks on single drivers refer to existing columns and differences that they have', () => {
   const record = recorded()
   const ids = new Set(differences.map(({ id }) => id))
   for (const [id, own] of Object.entries(reasons)) {

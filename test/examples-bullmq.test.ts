@@ -1,4 +1,4 @@
-// The example with packages of its own: installed as its lock file says, compiled, and run against a real Redis.
+// The example with its own packages: installed from its lock file, compiled, and run against a real Redis.
 // Second tier because it installs packages.
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'

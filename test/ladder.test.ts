@@ -55,7 +55,7 @@ test('every rung is short enough to be read in one go', () => {
   assert.deepEqual(long, [])
 })
 
-test('a failure that was not seen, or a lock that should have stood, is not as told', () => {
+test('a failure that did not occur, or a lock that failed unexpectedly, is not as expected', () => {
   const played = (naive: Outcome, above: Outcome | undefined, holdfast: Outcome) => ({
     name: 'scene',
     naive,

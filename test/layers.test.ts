@@ -70,7 +70,7 @@ const decides = [
   'src/drivers/memory/admission.ts',
 ]
 
-test('what decides reads no clock, waits for nothing and notifies nobody', () => {
+test('decision functions read no clock, wait for nothing and notify nobody', () => {
   const acts =
     /\b(?:async|await|Promise|AbortSignal|AbortController|addEventListener|emit|clock\.\w+|Engine|random\(\))(?!\w)/g
   const found = decides.flatMap((path) =>

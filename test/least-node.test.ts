@@ -1,4 +1,4 @@
-// `engines` names a version, and that very version runs what the README shows: types and tests of a newer one would not tell.
+// `engines` names a version, and exactly that version runs what the README shows: types and tests of a newer one would not show a problem.
 // Second tier because it starts another version of Node, for what only a new function of Node can break.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'

@@ -20,7 +20,7 @@ test('every test that is named exists in the file it is linked to', () => {
   assert.deepEqual(missing(path, rows, maybeRead), [])
 })
 
-test('everybody who may mean harm has a section', () => {
+test('every kind of attacker has a section', () => {
   const sections = [...read(path).matchAll(/^## (.*)$/gm)].map(([, title = '']) => title)
   for (const who of [
     'What is data',

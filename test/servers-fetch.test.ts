@@ -1,4 +1,4 @@
-// The fetch script against a little Debian mirror made here: what it promises about concurrency, crashes and errors.
+// The fetch script against a small local Debian mirror: its promises about concurrency, crashes and errors.
 // Second tier because the servers of the tests seldom change.
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'

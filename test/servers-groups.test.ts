@@ -1,4 +1,4 @@
-// Redis servers with a protocol between them: what Sentinel and Cluster do to the tests on real servers.
+// Groups of Redis servers: Sentinels and Clusters as the tests use them.
 // Second tier because the servers of the tests seldom change.
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'

@@ -1,4 +1,4 @@
-// The servers of the tests themselves: each ability the other tests rely on, shown on a real server.
+// The test servers themselves: each feature that other tests rely on, shown on a real server.
 // Second tier because the servers of the tests seldom change.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'

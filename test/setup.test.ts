@@ -1,4 +1,4 @@
-// What comes with every driver, file and entry point, so that none is half there.
+// The parts that every driver, file and entry point must have, so that none is incomplete.
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'

@@ -74,7 +74,7 @@ export function cancelling(it: It, _fixture: Fixture): void {
     }
   })
 
-  it('in the moment it is sent never leaves the lock taken', async (context) => {
+  it('at the moment it is sent never leaves the lock taken', async (context) => {
     const [b, c] = [context.client(), context.client()]
     const name = context.name()
     for (let round = 0; round < rounds; round++) {

@@ -10,7 +10,7 @@ const closed = { code: 'CLOSED' }
 const maxClose = 20_000
 
 export function closing(it: It, { make, traits, childClient }: Fixture): void {
-  it('gives back what is held, so that others can have it', async (context) => {
+  it('releases what is held, so that others can acquire it', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const name = context.name()
     const lease = await a.locks.mutex(name).acquire()

@@ -11,7 +11,7 @@ const patient = { wait: Number.POSITIVE_INFINITY }
 
 export function fairness(it: It, { make, traits }: Fixture): void {
   if (traits.fair) {
-    it('with `fair: true` keeps its turn when the event loop stands still as the grant arrives', async (context) => {
+    it('with `fair: true` keeps its turn when the event loop is blocked as the grant arrives', async (context) => {
       const holder = context.client()
       const name = context.name()
       const ttl = Math.max(context.ttl, 4_000)
@@ -55,7 +55,7 @@ export function fairness(it: It, { make, traits }: Fixture): void {
       assert.deepEqual(served, [0, 1, 2, 3, 4, 5, 6, 7, 8])
     })
 
-    it('with `fair: true` goes on in order when one in the middle gives up', async (context) => {
+    it('with `fair: true` continues in order when one in the middle gives up', async (context) => {
       const clients = [context.client(), context.client(), context.client()]
       const [holder] = clients
       if (holder === undefined) return

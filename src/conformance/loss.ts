@@ -87,7 +87,7 @@ export function loss(it: It, fixture: Fixture): void {
     await second.release()
   })
 
-  it('throws from `run`, with what the function returned', async (context) => {
+  it('throws from `run`, with the result of the function', async (context) => {
     const a = context.client()
     const name = context.name()
     await context.connected(a)

@@ -102,7 +102,7 @@ export function names(it: It, _fixture: Fixture): void {
     }
   })
 
-  it('that are empty, too long, no text or have control characters are refused before anything is sent', async (context) => {
+  it('that are empty, too long, not text or have control characters are refused before anything is sent', async (context) => {
     const client = context.client()
     const { locks } = client
     for (const bad of ['', 'x'.repeat(513), '🔒'.repeat(129), 'a\0b', 'a\nb', '\u007f', '\u0085']) {

@@ -14,7 +14,7 @@ export function permits(it: It, { traits, childClient }: Fixture): void {
     return
   }
 
-  it('give as many permits as there are, over clients, and the next when one is given back', async (context) => {
+  it('are granted as long as there are any, across clients, and the next when one is released', async (context) => {
     const [a, b, c] = [context.client(), context.client(), context.client()]
     const name = context.name()
     const leases = []

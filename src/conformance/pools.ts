@@ -237,7 +237,7 @@ export function pools(it: It, { traits, childClient }: Fixture): void {
   for (const [name, test] of Object.entries(kinds)) it(name, (context) => test(context, context.client()))
   if (!traits.shared || childClient === undefined) return
 
-  it('give back the permits of a process that was killed with -9', async (context) => {
+  it('take back the permits of a process that was killed with -9', async (context) => {
     const client = context.client()
     const { locks } = client
     const name = context.name()

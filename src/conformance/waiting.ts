@@ -22,7 +22,7 @@ export function waiting(it: It, fixture: Fixture): void {
     await second.release()
   })
 
-  it('tells the waiter at once instead of letting it ask again and again', async (context) => {
+  it('notifies the waiter at once instead of letting it poll', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const name = context.name()
     const free = context.name()

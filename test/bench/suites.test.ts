@@ -1,4 +1,4 @@
-// The suites run at their smallest scale: every figure is there, and what is counted is exact. Times mean nothing here.
+// The suites run at their smallest scale: every figure is there, and counts are exact. Times mean nothing here.
 // Second tier because it starts every server there is, for figures that a change of the bench alone can break.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'

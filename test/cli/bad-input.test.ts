@@ -1,4 +1,4 @@
-// What makes no sense is refused with the thing, the value and the remedy, before anything is started or locked.
+// Nonsensical input is refused with its name, the value and the remedy, before anything is started or locked.
 import assert from 'node:assert/strict'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

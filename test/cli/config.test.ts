@@ -196,7 +196,7 @@ for (const [what, content, complaint] of refused) {
   })
 }
 
-test('who gives a URL needs no file, whatever stands in it', async () => {
+test('with a URL no file is read, whatever it contains', async () => {
   const { run } = project({ 'holdfast.json': '{' })
   assert.equal((await run(`ls --on ${local('other')}`)).code, 0)
   assert.equal((await run('ls', { HOLDFAST_URL: local('other') })).code, 0)
@@ -242,7 +242,7 @@ test('a file of another user, or of a group that can write to it, is refused', {
   assert.match((await run('ls')).stderr, /is not used: its group can write to it; chmod g-w/)
 })
 
-test('what is there under the name and no file is refused, and not waited for', async () => {
+test('something under the name that is not a file is refused, and not waited for', async () => {
   const { root, run } = project({})
   execFileSync('mkfifo', [join(root, 'holdfast.json')])
   assert.match((await run('ls')).stderr, /holdfast\.json is not a file; remove it/)

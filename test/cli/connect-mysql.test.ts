@@ -1,4 +1,4 @@
-// MySQL URLs: taken apart, and used against a real server.
+// MySQL URLs: parsed, and used against a real server.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createLocks } from 'holdfast'

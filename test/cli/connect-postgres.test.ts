@@ -1,4 +1,4 @@
-// PostgreSQL URLs: taken apart, and used against a real server; and the schema that is printed for them.
+// PostgreSQL URLs: parsed, and used against a real server; and the schema that is printed for them.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createLocks } from 'holdfast'

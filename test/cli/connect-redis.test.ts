@@ -1,4 +1,4 @@
-// Redis URLs: taken apart, and used against real servers with both client libraries.
+// Redis URLs: parsed, and used against real servers with both client libraries.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -106,7 +106,7 @@ test('redlock holds a lock on three servers', async () => {
   await close()
 })
 
-test('two runs on one Redis exclude each other, and what is killed blocks no longer than its ttl', async () => {
+test('two runs on one Redis exclude each other, and a killed one blocks no longer than its ttl', async () => {
   const { folder, cli, start, left, close } = bench(server.url)
   try {
     const holder = start('run', 'r', '--ttl', '6s', '--', 'sleep', '60')

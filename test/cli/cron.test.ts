@@ -41,7 +41,7 @@ function nights(work = ''): Nights {
 const silent = [0, '', '']
 const said = ({ code, stdout, stderr }: Ended) => [code, stdout, stderr]
 
-test('the pages recommend one line', () => {
+test('the pages recommend the same line', () => {
   assert.equal(schedule, '0 3 * * *')
   for (const path of ['docs/stories.md', 'docs/learn/7-stories.md', 'docs/zh/cli.md', 'docs/zh/stories.md'])
     assert.ok(page(path).includes(line), path)

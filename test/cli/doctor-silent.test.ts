@@ -1,4 +1,4 @@
-// `doctor` of a store that accepts connections and never answers: within seconds it says that nothing is known.
+// `doctor` on a store that accepts connections and never replies: within seconds it reports that nothing is known.
 // Second tier because it starts every store.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'

@@ -1,4 +1,4 @@
-// `holdfast doctor` where something else answers than the URL says: a Sentinel, TLS or none, a server that stands still.
+// `holdfast doctor` where the server is not what the URL says: a Sentinel, TLS or none, a frozen server.
 // Second tier because it starts what only answers wrongly, and waits for it.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -31,7 +31,7 @@ it('doctor knows a Sentinel from the server that it watches', async () => {
 })
 
 describe('doctor and TLS', () => {
-  it('names what the URL lacks, and what it has too much', async () => {
+  it('names what the URL lacks, and what is superfluous in it', async () => {
     const file = (name: string) => join(checkout, 'test/support/tls', name)
     const [cert, key] = [file('cert.pem'), file('key.pem')]
     const port = await freePort()

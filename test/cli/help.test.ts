@@ -1,4 +1,4 @@
-// What the command line tells of itself: help, manual pages, and what was meant by a slip of the fingers.
+// Help, manual pages, and suggestions for typing errors.
 // Second tier because it runs every command for its help; print.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'

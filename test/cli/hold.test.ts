@@ -1,4 +1,4 @@
-// `holdfast hold` from the seat of a script: it holds, gives back, and ends with the script; and what happens when something dies.
+// `holdfast hold` as a script uses it: it holds, releases, and ends with the script; and what happens when a process dies.
 // Second tier because it takes most of a minute; hold/owner.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -77,7 +77,7 @@ test('a script holds a lock for a part of it: others wait, the token grows, and 
 })
 
 for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
-  test(`the lock is given back when its script is ended by ${signal}`, async () => {
+  test(`the lock is released when its script is ended by ${signal}`, async () => {
     const { running, pid } = leading('holdfast hold mine --for $$ --ttl 10m; read -r _ < <(sleep 60)')
     await until(() => running.stdout() !== '')
     kill(-(await pid()), signal)
@@ -87,7 +87,7 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
   })
 }
 
-test('a script whose lock is taken by force is ended, with what it has started', async () => {
+test('a script whose lock is force-released is terminated, with its children', async () => {
   const { running, pid } = leading(`
     holdfast hold taken --for $$ --ttl 9s --kill-after 300ms
     trap '' TERM
@@ -148,7 +148,7 @@ test('a lock is held on while the process beside the script has no file descript
   await close()
 })
 
-test('who is ended while it waits for the lock leaves nothing, and the script goes on', async () => {
+test('a hold that is ended while it waits for the lock leaves nothing, and the script continues', async () => {
   const { locks, close } = await locksOf(url)
   const lease = await locks.mutex('awaited').acquire()
   const { running, pid } = leading(`
@@ -172,7 +172,7 @@ test('who is ended while it waits for the lock leaves nothing, and the script go
   await close()
 })
 
-test('a token that nobody could read is no hold: the lock is released', async () => {
+test('a hold whose token could not be read does not count: the lock is released', async () => {
   const { running } = leading(
     'holdfast hold unread --for $$ --ttl 10m >/dev/full && exit 9\necho "$?" >&2\nsleep 0.5\nholdfast run unread --wait 60s -- true',
   )
@@ -219,7 +219,7 @@ test('HOLDFAST_DIR may be a link of this user to a directory, but not a file', a
   assert.equal(stdout, 'released "linked"\n')
 })
 
-test('what makes no sense is refused before anything is asked of the store', async () => {
+test('nonsensical input is refused before anything is sent to the store', async () => {
   const refused = async (wanted: RegExp, ...args: string[]) => {
     const { code, stderr, stdout } = await cli('hold', ...args, '--on', 'redis://127.0.0.1:1')
     assert.equal(code, 64, stderr)
@@ -239,7 +239,7 @@ test('what makes no sense is refused before anything is asked of the store', asy
   assert.match(stderr, /--token must be a number that holdfast hold printed, got 'one'/)
 })
 
-test('a store that cannot be reached is reported, and the script goes on', async () => {
+test('an unreachable store is reported, and the script continues', async () => {
   const { running } = leading('holdfast hold x --for $$ --no-wait --on redis://127.0.0.1:1; echo "code $?"')
   const { stdout, stderr } = await running.ended
   assert.equal(stdout, 'code 69\n')
@@ -263,7 +263,7 @@ test('on a server: held, shown with its note, released, and the script is ended 
   await until(() => !alive(leader))
 })
 
-test('a script that has asked to release its lock is left alone, whatever becomes of the keeper', async () => {
+test('a script that has asked to release its lock is left alone, whatever happens to the keeper', async () => {
   const server = await startRedis()
   after(() => server.stop())
   const store = `redis://127.0.0.1:${server.port}`

@@ -1,4 +1,4 @@
-// With --json, why a command failed is an object in the stream that the rest of its JSON goes to; nothing else is printed.
+// With --json, a failed command prints the reason as an object in the stream of its other JSON, and nothing else.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { leakCheck } from '../support/leaks.js'

@@ -22,7 +22,7 @@ test('a login, cron, su and ssh mean the same directory; HOLDFAST_DIR means anot
   assert.equal(defaultDirectory({ HOLDFAST_DIR: '/run/app' }), '/run/app')
 })
 
-test('a process without an environment means it, too', () => {
+test('a process without an environment uses that directory, too', () => {
   const module = new URL('../../src/drivers/local/runtime-directory.js', import.meta.url).href
   const script = `import(${JSON.stringify(module)}).then((home) => console.log(home.defaultDirectory()))`
   const { stdout } = spawnSync(process.execPath, ['-e', script], { env: {}, encoding: 'utf8' })

@@ -1,4 +1,4 @@
-// With all options at their defaults, a command of a minute on a healthy store is never touched: renewals, heartbeats and whatever else only
+// With all options at their defaults, a command of a minute on a healthy store is never disturbed: renewals, heartbeats and anything else that only
 // happens after a while. All stores side by side, because the minute costs no processor.
 // Second tier because it takes longer than a minute.
 import assert from 'node:assert/strict'

@@ -1,4 +1,4 @@
-// A URL whose scheme is that of another store: the server that answers is named, however long the client would go on trying.
+// A URL with the scheme of another store: the error names the actual server, however long the client would keep retrying.
 // Second tier because it starts one server of each kind.
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'

@@ -1,4 +1,4 @@
-// Where the output goes: a reader that leaves early has what it wanted; a full disk is a failure.
+// Where the output goes: a reader that closes early is no failure, a full disk is one.
 // Second tier because it runs every command into a closed pipe and a full disk.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
@@ -24,7 +24,7 @@ const commands = [
 /** Those that end with another code than 0. */
 const codes: Readonly<Record<string, number>> = { 'ls --wrong --json': 64 }
 
-test('a reader that has gone ends no command in a crash', async () => {
+test('a reader that closes the pipe crashes no command', async () => {
   for (const command of commands) {
     const { stdout, stderr } = await script(
       `exec 3>&1; { sleep 0.2; holdfast ${command}; echo "code $?" >&3; } | true`,

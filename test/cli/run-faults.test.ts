@@ -1,4 +1,4 @@
-// Whatever dies or stands still, no two commands of `holdfast run` are alive at the same time. Commands write down every other millisecond that
+// Whatever dies or is paused, no two commands of `holdfast run` are alive at the same time. Commands record every other millisecond that
 // they live, and so does a child of each; the exclusion checker reads it.
 // Second tier because it kills and stops processes for a minute; run.test.ts is the part for every change.
 import assert from 'node:assert/strict'
@@ -113,7 +113,7 @@ test('the front is killed: its command ends first, then the next one begins', as
   await own.stop()
 })
 
-test('the keeper stands still: the front ends the command before the lease is over', async () => {
+test('the lock process is paused: the supervisor ends the command before the lease ends', async () => {
   const own = await broker()
   const { enter, history, entered } = scene('keeper-stopped')
   // The front has a second and a half for it: half of --kill-after, and the margin.
@@ -134,7 +134,7 @@ test('the keeper stands still: the front ends the command before the lease is ov
   await own.stop()
 })
 
-test('the broker stands still: the command is ended while nobody else can be granted', async () => {
+test('the broker is paused: the command is terminated before anybody else can be granted the lock', async () => {
   const own = await broker()
   const { enter, history, entered } = scene('broker-stopped')
   const first = enter(short, 60_000, 'stubborn')
@@ -163,7 +163,7 @@ test('the broker is killed: nobody notices', async () => {
   assertNeverTwo(history(), 2)
 })
 
-test('the front stands still: the command goes on, and keeps the lock', async () => {
+test('the supervisor is paused: the command continues, and keeps the lock', async () => {
   const { enter, history, entered } = scene('front-stopped')
   const first = enter(short, 5000)
   await entered(1)
@@ -177,7 +177,7 @@ test('the front stands still: the command goes on, and keeps the lock', async ()
   assertNeverTwo(history(), 2)
 })
 
-test('the front stands still as it is granted the lock: the lock is released, and the run ends', async () => {
+test('the supervisor is paused as the lock is granted: the lock is released, and the run ends', async () => {
   const name = 'front-stopped-early'
   const { enter, history } = scene(name)
   const { driver } = await target(url).connect()

@@ -1,4 +1,4 @@
-// A store that answers every renewal with a refusal: the command is ended before its lease is over, and told why.
+// A store that answers every renewal with a refusal: the command is terminated before its lease ends, and the message says why.
 // Second tier because a lease has to run out.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'

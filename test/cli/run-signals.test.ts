@@ -1,4 +1,4 @@
-// Signals to `holdfast run` without a terminal, and to its keeper.
+// Signals to `holdfast run` without a terminal, and to its lock process.
 // Second tier because it starts and ends processes for a third of a minute; run.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
@@ -90,7 +90,7 @@ for (const [signal, code] of [
   })
 }
 
-test('a run that is killed while it waits leaves no trace in the line', async () => {
+test('a run that is killed while it waits leaves no trace in the queue', async () => {
   const holder = start('run', 'killed', ...listener('killed'))
   await until(() => read('killed').startsWith('pid'))
   const waiter = start('run', 'killed', '--wait', 'forever', '--json', '--', 'true')

@@ -1,4 +1,4 @@
-// A store may grant a lease for less than --ttl: a ZooKeeper session. What `holdfast run` needs is taken from what was granted.
+// A store may grant a lease for less than --ttl: a ZooKeeper session. The times of `holdfast run` follow the granted lease.
 // Second tier because sessions have to run out.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'

@@ -51,7 +51,7 @@ test('ls PREFIX shows only names that begin so', async () => {
   )
 })
 
-test('inspect tells holders and waiters in the order of the line', async () => {
+test('inspect lists holders and waiters in queue order', async () => {
   const { stdout } = await cli('inspect', 'account:42')
   assert.match(
     stdout,
@@ -75,7 +75,7 @@ test('a free lock is no error', async () => {
   assert.deepEqual([code, stdout], [0, '"unknown" is free\n'])
 })
 
-test('release asks nobody where there is nobody to ask', async () => {
+test('release asks for no confirmation without a terminal', async () => {
   const { code, stderr } = await cli('release', 'pool')
   assert.equal(code, 64)
   assert.match(stderr, /may still be at work; with no terminal to ask on, it needs --yes\n$/)

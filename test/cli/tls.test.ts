@@ -1,4 +1,4 @@
-// TLS to every kind of store a URL can name: the server's certificate is believed only if an authority that was named signed it, and only
+// TLS to every kind of store a URL can name: the server's certificate is trusted only if a named authority signed it, and only
 // for the host that was asked for.
 // Long because each kind of store is started with TLS in a way of its own.
 // Second tier because it starts every kind of server with certificates.
@@ -144,12 +144,12 @@ for (const [name, start] of Object.entries(kinds)) {
       const said = stderr.replace(/^holdfast: waiting \d+s for "x".*\n/, '')
       assert.deepEqual([code, stdout, said], [0, 'hello\n', ''])
     })
-    test('one of nobody known is not', async () => {
+    test('one of an unknown authority is not', async () => {
       const { code, stdout, stderr } = await at.cli(...run(right?.url ?? '', 'tls=true'))
       assert.deepEqual([code, stdout], [69, ''], stderr)
       assert.match(stderr, /self[- ]signed certificate/i)
     })
-    test('nor one for another host', async () => {
+    test('nor is one for another host', async () => {
       const { code, stdout, stderr } = await at.cli(...run(other?.url ?? '', `ca=${certificates.other.cert}`))
       assert.deepEqual([code, stdout], [69, ''], stderr)
       assert.match(stderr, /does not match certificate's altnames/)

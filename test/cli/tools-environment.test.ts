@@ -1,4 +1,4 @@
-// Where a URL says nothing, the environment of the store's own tools does.
+// Parts that a URL omits come from the environment of the store's own tools.
 // Second tier because it starts one server of each kind.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'

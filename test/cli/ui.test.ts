@@ -81,7 +81,7 @@ for (const [why, options] of [
     await ended(run)
   })
 
-test('a port in use and a port that is none are distinguished', async () => {
+test('a port in use and an invalid port are distinguished', async () => {
   const run = start('ui', '--port', '0')
   const { port } = await printed(run)
   const second = await cli('ui', '--port', port)

@@ -1,4 +1,4 @@
-// `verify` where a store keeps what a killed process held for longer than anything else here takes: Consul, up to twice the session's ttl.
+// `verify` where a store keeps the locks of a killed process for longer than anything else here takes: Consul, up to twice the session's ttl.
 // Second tier because a session of a dead process takes most of a minute to end.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'

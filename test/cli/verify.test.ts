@@ -51,7 +51,7 @@ const scenes: (readonly [
   ],
 ]
 
-test('a process of the fault run that is told to stop before it has begun stops', async () => {
+test('a process of the fault run that is told to stop before it has started stops', async () => {
   const b = bench()
   const task: Task = { url: b.url, insecure: false, folder: b.folder, prefix: 'early/', ttl: 1_000 }
   const worker = fork(fileURLToPath(new URL('../../src/cli/verify/worker.js', import.meta.url)), [], {

@@ -1,4 +1,4 @@
-// What the test suites of `redlock` 4 and 5 ask for, asked of `holdfast/compat/redlock`: over one server and over three, single and several
+// The scenarios of the test suites of `redlock` 4 and 5, on `holdfast/compat/redlock`: over one server and over three, single and several
 // resources, promises and callbacks. What differs is at the end.
 // Second tier because the library that it stands in for changes no more.
 import assert from 'node:assert/strict'
@@ -188,7 +188,7 @@ test('unreachable servers are distinguished from a lock that is taken', async ()
   await redlock.quit().catch(() => undefined)
 })
 
-test('what cannot be used is refused before anything is sent', () => {
+test('unusable input is refused before anything is sent', () => {
   assert.throws(() => new Redlock([]), /at least one client/)
   assert.throws(() => new Redlock([{} as Redis, {} as Redis]), /three or more/)
   const redlock = new Redlock(memory())

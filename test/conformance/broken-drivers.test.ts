@@ -1,4 +1,4 @@
-// The suite is worth something only if it fails where it should: each mistake is run through the aspects that must see it.
+// The suite is useful only if it fails where it should: each mistake runs through the sections that must catch it.
 // Second tier because it tests the suite itself, which seldom changes.
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'

@@ -1,4 +1,4 @@
-// The suite every driver passes, on one agent with a session for each lock. A cluster stands in a file of its own, what is
+// The suite every driver passes, on one agent with a session for each lock. A cluster is in a file of its own, what is
 // special about Consul in drivers/consul/.
 // The primitives are in consul-primitives.test.ts.
 import { after } from 'node:test'

@@ -1,4 +1,4 @@
-// The suite every driver passes, on a single server with one lease for each process. A cluster stands in a file of its own,
+// The suite every driver passes, on a single server with one lease for each process. A cluster is in a file of its own,
 // what is special about etcd in drivers/etcd/.
 // The primitives are in etcd-primitives.test.ts.
 import { after } from 'node:test'

@@ -1,4 +1,4 @@
-// What is refused is tested, too, so there has to be a driver that refuses it: one that can do no more than exclude.
+// Refusals are tested, too, so this driver refuses everything: it supports only exclusion.
 // Second tier because redlock.test.ts shows for every change what a driver refuses.
 import { after, describe, it } from 'node:test'
 import { createLocks, type DriverFactory } from 'holdfast'

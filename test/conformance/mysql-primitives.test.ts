@@ -1,4 +1,4 @@
-// What the suite asks of the primitives, as mysql.test.ts asks the rest.
+// The sections of the suite on primitives; mysql.test.ts has the rest.
 // Second tier because the core builds them from locks and cells: memory and local show them for every change.
 import { after } from 'node:test'
 import { conformance } from 'holdfast/conformance'

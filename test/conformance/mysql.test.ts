@@ -1,4 +1,4 @@
-// The suite every driver passes, strategy `row`, on MariaDB with mysql2. MySQL, the other client and the strategy `session` stand in
+// The suite every driver passes, strategy `row`, on MariaDB with mysql2. MySQL, the other client and the strategy `session` are in
 // files of their own, what is special about MySQL in drivers/mysql/.
 // The primitives are in mysql-primitives.test.ts.
 import { after } from 'node:test'

@@ -1,4 +1,4 @@
-// What of the suite depends on the connection, with postgres.js and the strategy `row`.
+// The connection-dependent part of the suite, with postgres.js and the strategy `row`.
 // Second tier because postgres.test.ts shows the same of pg.
 import { after } from 'node:test'
 import { conforms } from '../drivers/postgres/support/suite.js'

@@ -1,4 +1,4 @@
-// The suite on a newer Redis, and what depends on the connection with the second client, on Redis and on Valkey.
+// The suite on a newer Redis, and its connection-dependent part with the second client, on Redis and on Valkey.
 // Second tier because redis.test.ts shows the same of the first client on Redis 7.
 import { after } from 'node:test'
 import { conformsOn } from '../drivers/redis/support/standalone.js'

@@ -1,4 +1,4 @@
-// The suite every driver passes, on a single server. Other clients, versions and topologies stand in files of their own, what is special
+// The suite every driver passes, on a single server. Other clients, versions and topologies are in files of their own, what is special
 // about Redis in drivers/redis/.
 // The primitives are in redis-primitives.test.ts.
 import { after } from 'node:test'

@@ -1,4 +1,4 @@
-// What of the suite depends on the connection, with the second client and on Valkey.
+// The connection-dependent part of the suite, with the second client and on Valkey.
 // Second tier because redlock.test.ts shows the same of the first client on Redis.
 import { after } from 'node:test'
 import { conformsOn } from '../drivers/redlock/support/suite.js'

@@ -1,4 +1,4 @@
-// The scenario, and the table made of it, are worth something only if what is wrong is seen: a driver that breaks a promise turns its cell and
+// The scenario, and the table made from it, are useful only if mistakes show: a driver that breaks a promise turns its cell and
 // fails, one that can more or less than it declares fails, and so does a column or a page that says something else.
 // Second tier because it tests the suite itself, which seldom changes.
 import assert from 'node:assert/strict'

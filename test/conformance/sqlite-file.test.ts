@@ -1,4 +1,4 @@
-// What the suite cannot ask of the example driver: a restart of the machine, rows of names used once, a locked file, two clients.
+// What the suite cannot test on the example driver: a restart of the machine, rows of names used once, a locked file, two clients.
 import assert from 'node:assert/strict'
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// What the suite asks of the primitives, as zookeeper.test.ts asks the rest.
+// The sections of the suite on primitives; zookeeper.test.ts has the rest.
 // Second tier because the core builds them from locks and cells: memory and local show them for every change.
 import { after } from 'node:test'
 import { conformsWith } from '../drivers/zookeeper/support/suite.js'

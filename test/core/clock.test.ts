@@ -176,7 +176,7 @@ test('the timetable calls every entry once, in order, never early, with one time
   )
 })
 
-test('what is due together lets the event loop turn: ten thousand renewals do not hold up the answers', async () => {
+test('timers due together yield to the event loop: ten thousand renewals do not delay the replies', async () => {
   const clock = systemClock()
   const table = new TimerQueue(clock)
   let called = 0

@@ -33,7 +33,7 @@ test('the life of a lease is reported by events', async () => {
   assert.deepEqual(seen, ['waiting m', 'granted m', 'renewed m', 'released m'])
 })
 
-test('a listener that was taken off hears nothing, and one that throws harms nobody', async () => {
+test('a removed listener is not called, and one that throws affects nobody', async () => {
   const s = script()
   const warned = new Promise<Error>((resolve) => process.once('warning', resolve))
   s.locks.on('granted', () => assert.fail('off'))()

@@ -1,4 +1,4 @@
-// Grants of which little is left when they are looked at: the event loop stood still, or the answer was long on its way. They are renewed before
+// Grants with little time left when they are read: the event loop was blocked, or the reply was delayed. They are renewed before
 // they are handed over, so that their waiter keeps its turn.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
@@ -21,7 +21,7 @@ async function stale(s: Script, options: AcquireOptions = {}) {
   return { acquiring, grant }
 }
 
-test('a stale grant is renewed and handed over, and nothing is asked again', async () => {
+test('a stale grant is renewed and handed over, and nothing is requested again', async () => {
   for (const fair of [true, false]) {
     const s = script()
     const { acquiring, grant } = await stale(s, { fair })
@@ -65,7 +65,7 @@ test('a renewal of a stale grant that fails is tried again; one that is not answ
   await (await second.acquiring).release()
 })
 
-test('what was left of a grant is handed over when it will do and the store does not answer', async () => {
+test('a grant with enough time left is handed over when the store does not reply', async () => {
   const s = script()
   const acquiring = s.locks.mutex('m').acquire({ ttl: 1_000 })
   await settle()
@@ -115,7 +115,7 @@ test('another request of the process takes over a stale grant whose waiter gives
   await lease.release()
 })
 
-test('the event loop stands still once more while a stale grant is renewed: what has run out goes back', async () => {
+test('the event loop is blocked again while a stale grant is renewed: an expired grant is released', async () => {
   const s = script()
   const { acquiring, grant } = await stale(s)
   grant.renewals[0]?.ok()

@@ -1,4 +1,4 @@
-// Changes of one cell that get in each other's way, inside one process.
+// Concurrent changes of one cell inside one process.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { DriverFactory } from 'holdfast'
@@ -32,7 +32,7 @@ function counted(): { readonly factory: DriverFactory; readonly count: { read: n
   return { factory, count }
 }
 
-test('forty who count down at once ask the store a few times each, not forty times', async (t) => {
+test('forty concurrent countdowns send a few requests each, not forty', async (t) => {
   const { factory, count } = counted()
   const locks = createLocks(factory)
   t.after(() => locks.close())
@@ -46,7 +46,7 @@ test('forty who count down at once ask the store a few times each, not forty tim
   assert.ok(cost.read <= 80 && cost.write <= 80, `${cost.read} looks, ${cost.write} changes`)
 })
 
-test('one that gives up in the line lets those behind it go on, and leaves nothing', async () => {
+test('a waiter that gives up lets those behind it move up, and leaves nothing', async () => {
   const line = new KeyedMutex()
   const never = new AbortController().signal
   const gone = new AbortController()

@@ -1,4 +1,4 @@
-// Leases that somebody forgot: found by the garbage collector, or by their age.
+// Forgotten leases: detected by garbage collection, or by their age.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { after, test } from 'node:test'

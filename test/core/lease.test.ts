@@ -1,4 +1,4 @@
-// What a lease answers its holder: for how long it is held, how often it was entered, and how it ended.
+// What a lease reports to its holder: how long it is held, how often it was entered, and how it ended.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { LeaseLostError } from '../../src/core/errors.js'
@@ -44,7 +44,7 @@ test('a nonsensical time is refused whether the lease is held or not', async () 
   assert.throws(() => lease.assertHeld(-1), /minMs/)
 })
 
-test('after its end by the clock it is lost, also before any timer ran', async () => {
+test('after its deadline it is lost, even before any timer has run', async () => {
   const s = script()
   const { lease } = await taken(s)
   s.clock.stall(lease.remaining())

@@ -165,7 +165,7 @@ test('an abort that comes together with the grant wins, and the grant is release
   assert.equal(grant.releases, 1)
 })
 
-test('a deadline that passed while the loop stood still beats a grant that is already there', async () => {
+test('a deadline that passed while the event loop was blocked beats a grant that has already arrived', async () => {
   const s = script()
   const acquiring = assert.rejects(s.locks.mutex('m').acquire({ wait: 100 }), { code: 'UNAVAILABLE' })
   await settle()
@@ -218,7 +218,7 @@ test('a wait behind a holder in this very process says so', async () => {
   await lease.release()
 })
 
-test('a single attempt finds the line busy without asking the store', async () => {
+test('a single attempt finds the queue busy without asking the store', async () => {
   const s = script()
   const acquiring = s.locks.mutex('m').acquire()
   await settle()
@@ -326,7 +326,7 @@ test('readers of one process hold together, and a writer behind them waits in th
   await (await writer).release()
 })
 
-test('a failing store fails the one who asked, and the next one asks again', async () => {
+test('a failing store rejects the current request, and the next request asks again', async () => {
   const s = script()
   const first = assert.rejects(s.locks.mutex('m').acquire(), { message: 'down' })
   const second = s.locks.mutex('m').acquire()
@@ -436,7 +436,7 @@ test('readers do not wait for each other at the store: once one is in, the other
   await (await behind).release()
 })
 
-test('readers of whom one was told to wait stand in the line of the store once', async () => {
+test('readers of whom one was told to wait have one entry in the store’s queue', async () => {
   const s = script()
   const { read } = s.locks.readWrite('m')
   const first = read.acquire()

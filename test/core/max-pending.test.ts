@@ -15,7 +15,7 @@ const refusedAt = (maxPending: number, lock = 'm') => ({
   maxPending,
 })
 
-test('a default of createLocks counts each name by itself, and says in its error what to do', async () => {
+test('a default of createLocks counts each name separately, and its error names the remedy', async () => {
   const s = script({ defaults: { maxPending: 2 } })
   const stop = new AbortController()
   const { signal } = stop
@@ -74,7 +74,7 @@ test('a wait that has ended does not count although the driver has not answered 
   await (await next).release()
 })
 
-test('what is held already, and is entered again, is no wait', async () => {
+test('reentering a held lock is not a wait', async () => {
   await using locks = createLocks(memory(), { maxPending: 1 })
   const lock = locks.mutex('m')
   const lease = await lock.acquire()

@@ -63,7 +63,7 @@ test('an option that is nearly one is named', async () => {
   assert.throws(() => createLocks(memory(), { tll: 5 } as never), /did you mean ttl\?/)
 })
 
-test('every verb refuses an option that it does not read, before anything is asked of the store', async () => {
+test('every verb refuses an option that it does not use, before it sends anything', async () => {
   await using locks = createLocks(memory())
   const pool = locks.pool('p', { permits: 2 })
   const latch = locks.latch('l')
@@ -94,7 +94,7 @@ test('every verb refuses an option that it does not read, before anything is ask
   await inside.leave()
 })
 
-test('what comes after a name is read as defaults of that lock, or refused', () => {
+test('the argument after a name is read as defaults of that lock, or refused', () => {
   const locks = createLocks(memory())
   const makers = {
     mutex: (given: object) => locks.mutex('m', given),
@@ -120,7 +120,7 @@ test('what comes after a name is read as defaults of that lock, or refused', () 
   assert.throws(() => names.map(locks.mutex), /options must be an object/)
 })
 
-test('defaults of a lock stand between those of all locks and those of a call', async () => {
+test('defaults of a lock override those of all locks and are overridden by those of a call', async () => {
   await using locks = createLocks(memory(), { ttl: 60_000, wait: 60_000 })
   const lock = locks.mutex('m', { ttl: '2s', wait: 20 })
   const first = await lock.acquire({ wait: '10s' })
@@ -223,7 +223,7 @@ test('an entry that was taken out leaves nothing behind until its time', () => {
   timetable.clear()
 })
 
-test('a campaign waits for ever unless it is told otherwise', async () => {
+test('a campaign waits without limit by default', async () => {
   const store = memory()
   const [leader, follower] = [createLocks(store, { wait: 20 }), createLocks(store, { wait: 20 })]
   const term = await leader.election('e').campaign('a')

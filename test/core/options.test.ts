@@ -55,7 +55,7 @@ for (const [option, value, message] of bad) {
   })
 }
 
-test('options that are none, a function that is none and a driver that was not made are reported at once', async () => {
+test('invalid options, an invalid function and a driver that was not created are reported at once', async () => {
   const s = script()
   const [lock, other] = [s.locks.mutex('m'), s.locks.mutex('n')]
   for (const asked of [lock, s.locks.all([lock, other])]) {

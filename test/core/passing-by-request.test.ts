@@ -31,7 +31,7 @@ async function held(s: Script, behind: number) {
   return { mints, grant, first: await first!, others }
 }
 
-test('the next holder has the token of the request, and until its answer nobody holds', async () => {
+test('the next holder has the token of the request, and nobody holds until the reply', async () => {
   const s = script()
   const { mints, grant, first, others } = await held(s, 1)
   assert.equal(await first.release(), 'released')
@@ -68,7 +68,7 @@ for (const [how, answer] of [
   })
 }
 
-test('one that takes too long sends the grant back, and its late answer gives nobody anything', async () => {
+test('one that takes too long releases the grant, and its late reply grants nothing', async () => {
   const s = script()
   const { mints, grant, first, others } = await held(s, 1)
   await first.release()
@@ -82,7 +82,7 @@ test('one that takes too long sends the grant back, and its late answer gives no
   await second.release()
 })
 
-test('when the next holder gives up meanwhile the one behind it is served, and with nobody left the grant goes back', async () => {
+test('when the next holder gives up meanwhile the one behind it is served, and with nobody left the grant is released', async () => {
   const s = script()
   const mints: Mint[] = []
   const stop = new AbortController()

@@ -33,7 +33,7 @@ test('sections that do no I/O, passed on from one to the next, let the event loo
   await locks.close()
 })
 
-test('a caller that gives up, or closes, while the loop turns leaves nobody behind', async () => {
+test('a caller that gives up or closes while the loop turns leaves no waiter behind', async () => {
   const store = memory()
   const [locks, others] = [createLocks(store), createLocks(store)]
   const end = performance.now() + 300

@@ -234,7 +234,7 @@ test('leases that a wait names in its options count as if it stood inside their 
   assert.equal((await free).isHeld, true, 'a lease of other locks is none of its business')
 })
 
-test('a read side is free for one who reads: only a writer is waited for', async () => {
+test('a read lock is free for a reader: only a writer is waited for', async () => {
   await using locks = createLocks(memory())
   const { read, write } = locks.readWrite('m')
   await read.run(async (lease) => {

@@ -56,7 +56,7 @@ test('a store that refuses for the whole wait is reported by its own words', asy
   assert.deepEqual([error.code, error.message], ['BACKEND', 'scripted: it is still loading'])
 })
 
-test('an error of the system on a single attempt is an outage, too', async () => {
+test('a system error on a single attempt is an outage, too', async () => {
   const s = script()
   const trying = s.locks
     .mutex('m')
@@ -68,7 +68,7 @@ test('an error of the system on a single attempt is an outage, too', async () =>
   assert.ok(error instanceof BackendError && error.code === 'UNAVAILABLE' && error.reason === 'ENOTFOUND')
 })
 
-test('a request queued behind another of its process gets the error of that one, as of the end of its own wait', async () => {
+test('a request queued behind another of its process gets that request’s error, as of the end of its own wait', async () => {
   const s = script()
   const first = s.locks.mutex('m').acquire({ wait: 5_000 })
   first.catch(() => undefined)
@@ -136,7 +136,7 @@ test('one attempt with `wait: 0` names the holder also where the driver learns o
   await locks.close()
 })
 
-test('the text for strangers names neither host, process, note nor address', async () => {
+test('the public message names neither host, process, note nor address', async () => {
   const s = script()
   const acquiring = s.locks
     .mutex('m')

@@ -124,7 +124,7 @@ test('close() waits for a release on its way and does not repeat it', async () =
   assert.equal(grant.releases, 1)
 })
 
-test('close() does not repeat a release of what has run out meanwhile', async () => {
+test('close() does not repeat the release of a hold that has expired meanwhile', async () => {
   const s = script()
   const { lease, grant } = await taken(s)
   s.onRelease = lostAnswer
@@ -135,7 +135,7 @@ test('close() does not repeat a release of what has run out meanwhile', async ()
   assert.equal(grant.releases, 1)
 })
 
-test('a grant that nobody waits for any more is released as persistently', async () => {
+test('the release of an unwanted grant is retried just as persistently', async () => {
   const s = script()
   const abort = new AbortController()
   const gone = assert.rejects(s.locks.mutex('m').acquire({ ttl: 6_000, signal: abort.signal }), /gone/)
@@ -149,7 +149,7 @@ test('a grant that nobody waits for any more is released as persistently', async
   assert.equal(grant?.releases, 3)
 })
 
-test('a lock whose last hold a listener releases as it is asked for again is still known to close()', async () => {
+test('a lock whose last hold a listener releases during a new request is still known to close()', async () => {
   const locks = createLocks(memory())
   // So many that a queue without holders and waiters is forgotten.
   for (let i = 0; i < 300; i++) await (await locks.mutex(`name ${i}`).acquire()).release()

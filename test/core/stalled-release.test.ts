@@ -1,4 +1,4 @@
-// The machine stops a process at any moment, also between two readings of the clock in one call of `release`.
+// The machine may pause a process at any moment, also between two clock readings in one call of `release`.
 import assert from 'node:assert/strict'
 import { after, afterEach, test } from 'node:test'
 import { createLocks } from 'holdfast'

@@ -1,4 +1,4 @@
-// Two grants of one process that exclude each other: the store gave the newer one only after the end of the older one.
+// Two grants of one process that exclude each other: the store made the newer one only after the older one had ended.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { settle } from '../support/fake-clock.js'
@@ -22,7 +22,7 @@ test('a newer grant of the same process shows that an older hold is over, before
   await lease.release()
 })
 
-test('a newer grant that arrives while an older one is passed on ends it, and its late token gives nobody anything', async () => {
+test('a newer grant that arrives while an older one is passed on ends the older one, whose late token grants nothing', async () => {
   const s = script()
   let mint: (token: number) => void = () => undefined
   const nextToken = () =>
@@ -67,7 +67,7 @@ test('a caller that gives up because of such a loss leaves no grant behind', asy
   assert.deepEqual([grant.releases, s.engine.queue('m').counts().held], [1, 0])
 })
 
-test('a grant that arrives after a newer one is given to nobody, and the wait goes on', async () => {
+test('a grant that arrives after a newer one is ignored, and the wait continues', async () => {
   const s = script()
   const [first, second] = [s.locks.mutex('m').acquire(fair), s.locks.mutex('m').acquire(fair)]
   await settle()

@@ -6,7 +6,7 @@ import { leakCheck } from '../support/leaks.js'
 
 after(leakCheck)
 
-test('a shorter renewal counts from when it is sent, and its answer ends what was before', () => {
+test('a shorter renewal counts from when it is sent, and its reply replaces the previous deadline', () => {
   const validity = new Validity()
   const long = validity.sent(0, 30_000)
   validity.answered(long)
@@ -31,7 +31,7 @@ test('of two that were on their way together either may have come last', () => {
   assert.equal(validity.until, deadline(500, 30_000))
 })
 
-test('one without an answer bounds what later answers are worth, until it is answered', () => {
+test('an unanswered one limits the validity of later replies, until it is answered', () => {
   const validity = new Validity()
   const lost = validity.sent(0, 1_000)
   for (let sent = 300; sent < 3_000; sent += 300) {

@@ -34,7 +34,7 @@ test('the deadline is counted from before the request left, however late the ans
   assert.equal(lease.isHeld, false)
 })
 
-test('an answer that leaves hardly any time and cannot be renewed is released and asked for again', async () => {
+test('a grant with hardly any time left that cannot be renewed is released and requested again', async () => {
   const s = script()
   const acquiring = s.locks.mutex('m').acquire({ ttl: 1_000 })
   await s.clock.advance(950)
@@ -316,7 +316,7 @@ test('an extend under way is not passed on to another holder', async () => {
   assert.ok((await next).remaining() > 8_000)
 })
 
-test('an answer to a renewal that waited for the machine to wake up is told to nobody', async () => {
+test('a reply to a renewal that waited for the machine to wake up is not reported', async () => {
   const { s, lease, grant } = await hold({ ttl: 1_000 })
   const renewed: number[] = []
   s.locks.on('renewed', ({ remaining }) => renewed.push(remaining))
@@ -358,7 +358,7 @@ test('a thousand leases with one ttl are renewed on a common beat', async () => 
   assert.ok(moments.size <= 5, `renewals left at ${moments.size} moments`)
 })
 
-test('a lock-delay is asked of the store and kept from the holder: after a loss the lock stays taken for it', async () => {
+test('the store gets the lock-delay and the holder does not: after a loss the lock stays unavailable for it', async () => {
   const s = script({ traits: { maxLockDelay: 60_000 } })
   const sent = s.clock.now()
   const acquiring = s.locks.mutex('m').acquire({ ttl: 9_000, lockDelay: 5_000, autoRenew: false })

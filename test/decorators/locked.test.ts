@@ -70,7 +70,7 @@ test('whenHeld: skip runs it once and resolves with undefined for the others', a
   assert.deepEqual(await Promise.all([accounts.report(), accounts.report()]), ['written', undefined])
 })
 
-test('a time-out of the method itself is not taken for a skip', async () => {
+test('a time-out of the method itself does not count as a skip', async () => {
   await using _ = await locks.mutex('other').acquire()
   await assert.rejects(new Accounts().failing(), { code: 'ACQUIRE_TIMEOUT', lock: 'other' })
 })

@@ -1,4 +1,4 @@
-// What callers are told when nothing listens at the store's address: the same on every driver and client.
+// The error when nothing listens at the store's address: the same on every driver and client.
 // Second tier because it repeats for every driver and client what the suite's outage shows.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'

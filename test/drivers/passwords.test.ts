@@ -1,4 +1,4 @@
-// A URL with a password, given where options or a client belong, as people do by mistake: the refusal does not repeat the password.
+// A URL with a password, given by mistake where options or a client belong: the error does not repeat the password.
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
@@ -65,7 +65,7 @@ for (const [name, take] of Object.entries(takers)) {
 }
 
 for (const url of ['http://me:hunter2@127.0.0.1:1', 'https://hunter2@127.0.0.1:1']) {
-  test(`a guard over HTTP says what to do with the login of ${url.replace('hunter2', '…')}`, async () => {
+  test(`a guard over HTTP says where to put the login of ${url.replace('hunter2', '…')}`, async () => {
     const why = { name: 'TypeError', message: /has a login in it, which fetch refuses; .* send/ }
     await assert.rejects(async () => guardedConsulTxn({ url }, transaction), why)
     await assert.rejects(async () => etcdGateway(url)({}), why)

@@ -1,4 +1,4 @@
-// Answers that something between has garbled: an error, never a grant.
+// Replies garbled in transit: an error, never a grant.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { locksOf } from '../drivers/consul/support/scene.js'
@@ -9,7 +9,7 @@ import { startConsul } from '../support/servers/consul.js'
 import { until } from '../support/until.js'
 
 for (const [what, make] of Object.entries(garbled)) {
-  test(`an answer of which ${what} is left is no grant, and the lock is granted once answers are whole`, async (t) => {
+  test(`a reply of which ${what} is left is not a grant, and the lock is granted once replies are complete`, async (t) => {
     await using server = await startConsul()
     const between = await startGarbling(server.url)
     t.after(() => between.stop())

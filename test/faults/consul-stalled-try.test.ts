@@ -1,4 +1,4 @@
-// A process that stands still in the middle of a single attempt, until its session is no longer proven: the attempt says that it could not
+// A process that is paused in the middle of a single attempt, until its session is no longer proven: the attempt reports that it could not
 // tell, never "not free", and leaves nothing behind.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
@@ -32,7 +32,7 @@ function stallable(t: TestContext, url: string) {
 }
 
 for (const how of ['read', 'write'] as const) {
-  test(`a try for a free lock to ${how}, during which its process stands still, is not told that it is taken`, async (t) => {
+  test(`a try for a free lock to ${how} whose process is paused meanwhile is not told that it is taken`, async (t) => {
     await using server = await startConsul()
     const between = await startGarbling(server.url)
     t.after(() => between.stop())

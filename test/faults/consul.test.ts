@@ -1,4 +1,4 @@
-// Messages that are lost, late or come twice; sessions that end; queries that break; indexes that go back; the lock-delay.
+// Messages that are lost, late or duplicated; sessions that end; queries that break; indexes that go back; the lock-delay.
 // Second tier because it takes a third of a minute; the suite's outage and consul-garbled.test.ts are the part for every change.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
@@ -18,7 +18,7 @@ import { until } from '../support/until.js'
 const server = await startConsul()
 after(() => server.stop())
 
-test('a claim whose answer was lost is asked again, and finds what it has: one place, one token', async (t) => {
+test('a claim whose reply was lost is sent again and finds what it holds: one entry, one token', async (t) => {
   const { driver, cable } = await cabled(t, server)
   await (await driver.acquire(claim('warm'), once()))?.release()
   cable.down.hold()
@@ -34,7 +34,7 @@ test('a claim whose answer was lost is asked again, and finds what it has: one p
   assert.equal(await lockOf(server, 'lost reply'), undefined)
 })
 
-test('a pass whose answer was lost gives nobody a token, and the grant goes back', async (t) => {
+test('a pass whose reply was lost gives nobody a token, and the grant is released', async (t) => {
   const { driver, cable } = await cabled(t, server)
   const other = driverOf(t, server.url)
   const grant = await driver.acquire(claim('lost pass'), once())
@@ -132,7 +132,7 @@ test('a claim that another agent answered takes nothing when it reaches the firs
   assert.equal(await lockOf(server, 'late elsewhere'), undefined)
 })
 
-test('a release whose answer was lost is answered when it is asked again, and harms nobody', async (t) => {
+test('a release whose reply was lost is answered when it is repeated, and affects nobody', async (t) => {
   const clock = fakeClock()
   const { driver, cable } = await cabled(t, server, { requestTimeout: 200 }, clock)
   const grant = await driver.acquire(claim('lost release'), once())
@@ -223,7 +223,7 @@ test('a try that got no answer, and then found no other agent, takes nothing whe
   await assert.rejects(driverOf(t, server.url).acquire(one, once()), /given up/)
 })
 
-test('a cell that is to be gone later is not gone with the session of a write that was not answered', async (t) => {
+test('a cell with an expiry does not disappear with the session of an unanswered write', async (t) => {
   const clock = fakeClock()
   for (const [how, requestTimeout] of [
     ['sent again', 60_000],
@@ -256,7 +256,7 @@ test('a cell that is to be gone later is not gone with the session of a write th
   }
 })
 
-test('what was given up in a session that has ended since, and moved before, is released', async (t) => {
+test('a claim given up in a session that has since ended, and that was moved before, is released', async (t) => {
   const clock = fakeClock()
   const { driver, cable } = await cabled(t, server, { requestTimeout: 300 }, clock, [server.url])
   await (await driver.acquire(claim('warm'), once()))?.release()
@@ -274,7 +274,7 @@ test('what was given up in a session that has ended since, and moved before, is 
   cable.up.pass()
 })
 
-test('a mutex that comes behind readers is never told to hold while it has yet to let go of the lock, waiting or trying', async (t) => {
+test('a mutex queued behind readers never reports a grant while it still has to release the lock, waiting or trying', async (t) => {
   const name = 'behind readers'
   const reader = await driverOf(t, server.url).acquire(claim(name, { mode: shared }), once())
   const tells = driverOf(t, server.url)
@@ -405,7 +405,7 @@ async function soon<T>(work: Promise<T>): Promise<T> {
   return work
 }
 
-test('a query that breaks is asked again, and one that hangs is made up for by the next beat', async (t) => {
+test('a query that breaks is sent again, and one that hangs is replaced at the next heartbeat', async (t) => {
   for (const how of ['reset', 'silence'] as const) {
     const name = `query ${how}`
     const { driver, cable } = await cabled(t, server)
@@ -476,7 +476,7 @@ test('H59: the LockIndex begins anew with the key, the token does not', async (t
   assert.ok(tokens.every((token, i) => i === 0 || token > (tokens[i - 1] ?? 0)))
 })
 
-test('the lock-delay keeps a mutex taken after its holder is gone, and not after it was released', async (t) => {
+test('the lock-delay keeps a mutex unavailable after its holder has died, and not after a release', async (t) => {
   const lockDelay = 4_000
   const [a, b] = [driverOf(t, server.url, { lockDelay }), locksOf(t, server.url).locks]
   const one = await a.acquire(claim('delayed'), once())

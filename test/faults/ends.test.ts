@@ -1,4 +1,4 @@
-// What a process awaits keeps it alive also when the store has died or never answers: otherwise Node ends it with 0 in the middle.
+// A pending await keeps a process alive even if the store has died or never replies: otherwise Node would exit with 0 in the middle.
 // Second tier because it starts and stops every kind of server; the suite asks the same of healthy ones (closing).
 import assert from 'node:assert/strict'
 import { fork } from 'node:child_process'
@@ -106,7 +106,7 @@ const ways: readonly (readonly Step[])[] = [
   ['inspect', 'extend', 'close'],
 ]
 
-describe('a process that awaits what a dead store does not answer', { concurrency: 3 }, () => {
+describe('a process that awaits a reply of a dead store', { concurrency: 3 }, () => {
   for (const [store, { start, takers }] of Object.entries(stores)) {
     it(`stays until it has the error: ${store}`, { timeout: 120_000 }, async (t) => {
       const { ports, stop } = await start()
@@ -125,7 +125,7 @@ const firstWays: readonly (readonly Step[])[] = [
   ['close'],
 ]
 
-describe('a process that awaits what a store has never answered', { concurrency: 3 }, () => {
+describe('a process that awaits a reply that a store never sent', { concurrency: 3 }, () => {
   for (const [store, { takers }] of Object.entries(stores)) {
     it(`stays until it has the error: ${store}`, { timeout: 120_000 }, async (t) => {
       const taken = new Set<Socket>()

@@ -1,4 +1,4 @@
-// Over gRPC: messages that are lost, late or come twice; watches that break. One connection carries all calls, another all watches.
+// Over gRPC: messages that are lost, late or duplicated; watches that break. One connection carries all calls, another all watches.
 // Second tier because gRPC is a second client: etcd.test.ts shows the same over HTTP.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
@@ -39,7 +39,7 @@ const keyOf = ({ name, attempt }: { readonly name: string; readonly attempt: str
   return (bytes: Buffer) => bytes.includes(key)
 }
 
-test('a claim whose answer was lost is asked again, and finds the place it has: one place, one token', async (t) => {
+test('a claim whose reply was lost is sent again and finds its queue entry: one entry, one token', async (t) => {
   const { driver, cable } = await cabled(t)
   await (await driver.acquire(claim('warm'), once()))?.release()
   cable.down.hold()
@@ -60,7 +60,7 @@ test('a claim whose answer was lost is asked again, and finds the place it has: 
   assert.equal(await grant?.release(), 'released')
 })
 
-test('a pass whose answer was lost gives nobody a token, and the grant goes back', async (t) => {
+test('a pass whose reply was lost gives nobody a token, and the grant is released', async (t) => {
   const { driver, cable } = await cabled(t)
   const other = driverOf(t, server.url)
   const grant = await driver.acquire(claim('lost pass'), once())
@@ -140,7 +140,7 @@ test('a try that got no answer, and then found no other member, takes nothing wh
   await assert.rejects(driverOf(t, server.url).acquire(one, waiting()), /given up/)
 })
 
-test('a connection that breaks under a claim twice is passing trouble: the claim is asked again', async (t) => {
+test('a connection that breaks twice during a claim is a transient failure: the claim is sent again', async (t) => {
   const { driver, cable } = await cabled(t)
   await (await driver.acquire(claim('warm'), once()))?.release()
   const one = claim('two broken')
@@ -158,7 +158,7 @@ test('a connection that breaks under a claim twice is passing trouble: the claim
   await assert.rejects(driverOf(t, server.url).acquire(one, waiting()), /given up/)
 })
 
-test('a release whose answer was lost is answered when it is asked again, and harms nobody', async (t) => {
+test('a release whose reply was lost is answered when it is repeated, and affects nobody', async (t) => {
   const clock = fakeClock()
   const { driver, cable } = await cabled(t, { requestTimeout: 200 }, clock)
   const other = driverOf(t, server.url)
@@ -224,7 +224,7 @@ test('a watch that breaks is made again, and one that hangs is made up for by th
   }
 })
 
-test('a line whose past was compacted away while it is watched is read anew', async (t) => {
+test('a queue whose history was compacted during a watch is read again', async (t) => {
   const name = 'compacted'
   const holderDriver = driverOf(t, server.url)
   const { driver, cable } = await cabled(t)
@@ -284,7 +284,7 @@ test('a holder that is cut off is out of the way when its lease ends, and says i
   assert.equal(await next.release(), 'released')
 })
 
-test('a server that starts again is used again by who held and who waited', async (t) => {
+test('a restarted server is used again by holders and waiters', async (t) => {
   await using own = await startEtcd()
   const [a, b] = [1, 2].map(() => driverOf(t, own.url, { grpc }))
   const held = await a?.acquire(claim('restart', { ttl: 60_000 }), once())

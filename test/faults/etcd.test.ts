@@ -1,4 +1,4 @@
-// Messages that are lost, late or come twice; leases that end; watches that break.
+// Messages that are lost, late or duplicated; leases that end; watches that break.
 import assert from 'node:assert/strict'
 import { once as event } from 'node:events'
 import { connect } from 'node:net'
@@ -25,7 +25,7 @@ async function watchers(): Promise<number> {
 
 const said = (text: string) => (bytes: Buffer) => bytes.includes(text)
 
-test('a claim whose answer was lost is asked again, and finds the place it has: one place, one token', async (t) => {
+test('a claim whose reply was lost is sent again and finds its queue entry: one entry, one token', async (t) => {
   const { driver, cable } = await cabled(t, server)
   await (await driver.acquire(claim('warm'), once()))?.release()
   cable.down.hold()
@@ -44,7 +44,7 @@ test('a claim whose answer was lost is asked again, and finds the place it has: 
   assert.equal(await grant?.release(), 'released')
 })
 
-test('a pass whose answer was lost gives nobody a token, and the grant goes back', async (t) => {
+test('a pass whose reply was lost gives nobody a token, and the grant is released', async (t) => {
   const { driver, cable } = await cabled(t, server)
   const other = driverOf(t, server.url)
   const grant = await driver.acquire(claim('lost pass'), once())
@@ -167,7 +167,7 @@ test('a try that got no answer, and then found no other member, takes nothing wh
   await assert.rejects(driverOf(t, server.url).acquire(one, waiting()), /given up/)
 })
 
-test('what was given up under a lease that has ended since, and moved before, is released', async (t) => {
+test('a claim given up under a lease that has since ended, and that was moved before, is released', async (t) => {
   const clock = fakeClock()
   const { driver, cable } = await cabled(t, server, { requestTimeout: 300 }, clock, [server.url])
   await (await driver.acquire(claim('warm'), once()))?.release()
@@ -228,7 +228,7 @@ test('a move that arrives after a later one takes the place nowhere', async (t) 
   assert.equal(await grant?.release(), 'released')
 })
 
-test('kept connections that break one after the other are passing trouble: the claim is asked again', async (t) => {
+test('pooled connections that break one after the other are a transient failure: the claim is sent again', async (t) => {
   const { driver, cable } = await cabled(t, server)
   // A try and a look beside it: two connections are kept.
   await Promise.all(['k1', 'k2'].map(async (name) => (await driver.acquire(claim(name), once()))?.release()))
@@ -249,7 +249,7 @@ test('kept connections that break one after the other are passing trouble: the c
   await assert.rejects(driverOf(t, server.url).acquire(one, waiting()), /given up/)
 })
 
-test('a release whose answer was lost is answered when it is asked again, and harms nobody', async (t) => {
+test('a release whose reply was lost is answered when it is repeated, and affects nobody', async (t) => {
   const clock = fakeClock()
   const { driver, cable } = await cabled(t, server, { requestTimeout: 200 }, clock)
   const other = driverOf(t, server.url)
@@ -327,7 +327,7 @@ test('a watch that breaks is made again, and one that hangs is made up for by th
   }
 })
 
-test('a line whose past was compacted away while it is watched is read anew', async (t) => {
+test('a queue whose history was compacted during a watch is read again', async (t) => {
   const name = 'compacted'
   const holderDriver = driverOf(t, server.url)
   const { driver, cable } = await cabled(t, server)
@@ -373,7 +373,7 @@ test('H50: where the cluster has a longer least ttl the place is kept for longer
   assert.equal(await grant.release(), 'released')
 })
 
-test('a cell that is to be gone later is not gone with the lease of a write that was not answered', async (t) => {
+test('a cell with an expiry does not disappear with the lease of an unanswered write', async (t) => {
   const clock = fakeClock()
   for (const [how, requestTimeout] of [
     ['sent again', 60_000],
@@ -438,7 +438,7 @@ test('a holder whose lease is in its last second does not pass for dead', async 
   assert.ok(left !== undefined && left > 0 && left <= 1_000, `${left} ms are left`)
 })
 
-test('with a lease for each lock, giving back takes the lease, too', async (t) => {
+test('with a lease for each lock, a release ends the lease, too', async (t) => {
   const driver = driverOf(t, server.url, { lease: 'lock' })
   const lives = async (id: string | undefined) => {
     const { TTL } = await server.ask('/v3/lease/timetolive', { ID: id })

@@ -60,7 +60,7 @@ for (const socket of ['abstract', 'file'] as const) {
       assert.ok(taken.token > held.token)
     })
 
-    test('a holder that ran the broker too is gone as a whole', async () => {
+    test('a holder that also ran the broker dies as a whole', async () => {
       const options = place()
       const [holder, waiter] = [await start(options), await start(options)]
       const held = await holder.acquire('x', { ttl })

@@ -64,7 +64,7 @@ describe('the embedded driver under kill -9', () => {
 })
 
 describe('the kill loop sees', () => {
-  it('a lock file that is taken for stale too early', async () => {
+  it('a lock file that counts as stale too early', async () => {
     const folder = folderFor('lock-file')
     const childClient = { module: broken, export: 'lockFile', args: [folder, 6] }
     const { history } = await killLoop({ childClient, make: () => lockFile(folder, 6), folder, rounds: 12 })

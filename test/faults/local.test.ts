@@ -1,4 +1,4 @@
-// The ground gives way: the directory is deleted, the disk is full, the broker is stopped, the name is taken by somebody else.
+// Faults of the machine: the directory is deleted, the disk is full, the broker is stopped, the name is taken by somebody else.
 // Second tier because it takes most of a minute; local-crash.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -248,7 +248,7 @@ describe('a journal', () => {
     assert.ok(((await one.tryAcquire('x')) ?? 0) > token + 65_536)
   })
 
-  test('entry of a process that is gone is free at once', async () => {
+  test('frees the entry of a dead process at once', async () => {
     const { directory } = forged(2 ** 22 + 1, '1')
     assert.ok(await (await start({ directory })).tryAcquire('x'))
   })
@@ -258,7 +258,7 @@ describe('a journal', () => {
     assert.ok(((await (await start({ directory })).tryAcquire('x')) ?? 0) > token + 65_536)
   })
 
-  test('line that was torn is skipped', async () => {
+  test('skips a torn line', async () => {
     const { directory } = forged(2 ** 22 + 1, '1', { tail: '["g","y","bbbb","x",150' })
     const one = await start({ directory })
     assert.ok(await one.tryAcquire('y'))
@@ -291,7 +291,7 @@ describe('an answer', () => {
 })
 
 describe('strangers', () => {
-  test('who listen at the address are not believed', async () => {
+  test('that listen at the address are not trusted', async () => {
     const directory = freshDirectory()
     const path = fixedAddress(openRuntimeDirectory(directory, 'abstract'), 'broker') ?? ''
     const stranger = createServer((socket) => {
@@ -308,7 +308,7 @@ describe('strangers', () => {
     }
   })
 
-  test('who do not know the secret get nothing from the broker', async () => {
+  test('that do not know the secret get nothing from the broker', async () => {
     const directory = freshDirectory()
     const locks = createLocks(local({ directory, socket: 'abstract' }))
     await locks.mutex('x').acquire()
@@ -329,7 +329,7 @@ describe('strangers', () => {
     await locks.close()
   })
 
-  test('who have proven nothing cost the broker little, and keep nobody out', async () => {
+  test('that have not authenticated cost the broker little, and keep nobody out', async () => {
     const directory = freshDirectory()
     const locks = createLocks(local({ directory, socket: 'abstract' }))
     const held = await locks.mutex('x').acquire()
@@ -358,7 +358,7 @@ describe('strangers', () => {
     await Promise.all([locks.close(), others.close()])
   })
 
-  test('who speak another version are told so', async () => {
+  test('of another protocol version get an error that says so', async () => {
     const directory = freshDirectory()
     const locks = createLocks(local({ directory, socket: 'abstract' }))
     await locks.mutex('x').acquire()
@@ -399,7 +399,7 @@ describe('a directory', () => {
     await refused('/proc/holdfast/locks', /cannot use directory .*ENOENT/)
   })
 
-  test('is made with all that lead to it, for its owner alone', async () => {
+  test('is created with its parents, for its owner alone', async () => {
     const directory = join(freshDirectory(), 'a/b')
     const locks = createLocks(local({ directory }))
     await locks.mutex('x').run(() => undefined)
@@ -464,7 +464,7 @@ describe('options', () => {
   })
 })
 
-test('a wait that was given up while the broker was stopped holds nothing once it goes on, though its client is closed', async () => {
+test('a wait that was given up while the broker was stopped holds nothing when the broker resumes, even if its client is closed', async () => {
   const options = { directory: freshDirectory() }
   const broker = await start(options)
   await broker.acquire('who-runs-the-broker')
@@ -509,7 +509,7 @@ test('a wait that was given up while the broker was stopped leaves nothing for w
   assert.equal(brokerOf(options.directory), broker.pid, 'it started a broker, to leave it')
 })
 
-test('an answer that arrived while the event loop stood still is read before its call is given up', async () => {
+test('a reply that arrived while the event loop was blocked is read before its call is given up', async () => {
   const directory = freshDirectory()
   const broker = await start({ directory })
   await broker.acquire('who-runs-the-broker')

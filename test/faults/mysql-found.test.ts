@@ -62,7 +62,7 @@ describe('found by the lab', { concurrency: false }, () => {
     }
   })
 
-  it('a waiter is told to wait once it is queued, not before: what comes later may not go first', async (t) => {
+  it('a waiter is told to wait once it is queued, not before: a later request may not overtake it', async (t) => {
     const cable = await startProxy({ port: server.port })
     const [holder, waiter] = [peer(t, server.port), peer(t, cable.port)]
     t.after(() => cable.stop())
@@ -81,7 +81,7 @@ describe('found by the lab', { concurrency: false }, () => {
     await (await next).release()
   })
 
-  it('a release is over when the queue entry of the waiter is gone: a try after that is not told that somebody waits', async (t) => {
+  it('a release finishes once the waiter’s queue entry is gone: a try after that does not find a waiter', async (t) => {
     const cable = await startProxy({ port: server.port })
     const [holder, waiter] = [peer(t, server.port), peer(t, cable.port, { commandTimeout: 60_000 })]
     t.after(() => cable.stop())

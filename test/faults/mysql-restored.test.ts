@@ -48,7 +48,7 @@ for (const flavour of flavours) {
       const two = (t: TestContext) =>
         [peer(t, server.port, { library }), peer(t, server.port, { library })] as const
 
-      test(`${library}: holders hear at once of what the older copy does not have, and the next token is greater`, async (t) => {
+      test(`${library}: holders learn at once which leases the older copy lacks, and the next token is greater`, async (t) => {
         const [a, b] = two(t)
         const lost = lossesOf(a)
         const kept = await take(a, `${library} kept`, long)

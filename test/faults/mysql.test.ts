@@ -198,7 +198,7 @@ describe('a row', { concurrency: false }, () => {
     await (await locks.mutex('late').acquire({ wait: 0 })).release()
   })
 
-  it('is not waited for by whoever closes their locks as the server is back after an outage', async (t) => {
+  it('is not left waiting for by a client that closes its locks as the server comes back after an outage', async (t) => {
     const cable = await startProxy({ port: server.port })
     const [a, b] = [peer(t, server.port), peer(t, cable.port)]
     t.after(() => cable.stop())
@@ -238,7 +238,7 @@ describe('a row', { concurrency: false }, () => {
     await held.release()
   })
 
-  it('is not held by whoever never heard of its grant and closes their locks as the server is back', async (t) => {
+  it('is not held by a client that never learned of its grant and closes its locks as the server comes back', async (t) => {
     const cable = await startProxy({ port: server.port })
     const [a, b] = [peer(t, server.port), peer(t, cable.port)]
     t.after(() => cable.stop())
@@ -384,7 +384,7 @@ describe('a row', { concurrency: false }, () => {
     }
   })
 
-  it('reads an answer that arrived while the event loop stood still before it gives its request up', async (t) => {
+  it('reads a reply that arrived while the event loop was blocked before it gives its request up', async (t) => {
     const locks = peer(t, server.port, { commandTimeout: 200 })
     await locks.mutex('stood still').run(() => undefined)
     const asked = locks.mutex('stood still').tryAcquire({ ttl: 60_000 })
@@ -425,7 +425,7 @@ describe('a row', { concurrency: false }, () => {
     await other.release()
   })
 
-  it('is not kept for a waiter that died when the clock is put back to when that one lived', async (t) => {
+  it('is not reserved for a dead waiter when the clock is set back to a time when it lived', async (t) => {
     const [a, b] = [peer(t, server.port), peer(t, server.port)]
     const held = await a.mutex('died').acquire({ ttl: 60_000 })
     const now = `timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))`

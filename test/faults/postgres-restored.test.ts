@@ -47,7 +47,7 @@ for (const [library, options] of ways) {
   }
 
   describe(way, () => {
-    test('holders hear at once of what the older backup does not have, and the next token is greater', async (t) => {
+    test('holders learn at once which leases the older backup lacks, and the next token is greater', async (t) => {
       const [a, b] = two(t)
       const lost = lossesOf(a)
       const kept = await take(a, `${way} kept`, long)

@@ -18,7 +18,7 @@ const server = await startPostgres({ preload: ['clock'] })
 after(() => server.stop())
 await server.sql('select 1')
 
-test('every connection killed, again and again: one holder at a time, growing tokens, no error that is not told', async (t) => {
+test('every connection killed, again and again: one holder at a time, growing tokens, no unreported error', async (t) => {
   const peers = Array.from({ length: 4 }, () => peer(t, server.port, { ttl: 5_000 }))
   const name = 'under fire'
   const stop = performance.now() + 4_000
@@ -52,7 +52,7 @@ test('every connection killed, again and again: one holder at a time, growing to
   assert.ok(killed > 10 && done > 0, `${killed} killed, ${done} sections`)
 })
 
-test('a single attempt is asked for once, though its channel comes up meanwhile, and holds nothing once it was told "not free"', async (t) => {
+test('a single attempt is sent once, even if its channel comes up meanwhile, and holds nothing after "not free"', async (t) => {
   const holder = peer(t, server.port)
   const { client, asked, hold, rises, close } = heldBack(server.port)
   const locks = createLocks(postgres({ pool: client, commandTimeout: 30_000 }))
@@ -82,7 +82,7 @@ test('a single attempt is asked for once, though its channel comes up meanwhile,
   await (await waits).release()
 })
 
-test('what is granted to a wait that was given up so long ago that the server has forgotten it is released', async (t) => {
+test('a grant to a wait that was given up so long ago that the server has forgotten it is released', async (t) => {
   const holder = peer(t, server.port)
   const { client, asked, hold, rises, close } = heldBack(server.port)
   const locks = createLocks(postgres({ pool: client, commandTimeout: 30_000 }))
@@ -135,7 +135,7 @@ test('a wait that was given up in an outage leaves no place when the locks are c
   await lease.release()
 })
 
-test('a holder whose connection is killed goes on holding, and releases', async (t) => {
+test('a holder whose connection is killed keeps the lock, and releases it', async (t) => {
   const [a, b] = [peer(t, server.port), peer(t, server.port)]
   const lease = await a.locks.mutex('killed').acquire()
   await terminateAll(server)
@@ -146,7 +146,7 @@ test('a holder whose connection is killed goes on holding, and releases', async 
   await (await b.locks.mutex('killed').acquire({ wait: 20_000 })).release()
 })
 
-test('a waiter whose connection is killed hears of the release all the same', async (t) => {
+test('a waiter whose connection is killed still learns of the release', async (t) => {
   // It listens again and asks; by itself it would not.
   const [a, b] = [peer(t, server.port), peer(t, server.port, { onlyTold: true })]
   const lease = await a.locks.mutex('deaf').acquire()
@@ -271,7 +271,7 @@ test('“an operator took it” before the answer to the request: the lease that
   await heardLast.release()
 })
 
-test('a holder whose process has never waited hears of a forced release with its next renewal, and not before', async (t) => {
+test('a holder whose process has never waited learns of a forced release at its next renewal, not before', async (t) => {
   const [a, b] = [peer(t, server.port), peer(t, server.port)]
   const lease = await a.locks.mutex('never waited').acquire({ ttl: 60_000 })
   assert.equal(await b.locks.forceRelease('never waited'), 1)
@@ -294,7 +294,7 @@ test('a try whose reply is lost is an error, and nobody holds it longer than a m
 })
 
 for (const strategy of ['row', 'session'] as const) {
-  test(`an answer that arrived while the event loop stood still is read before its request is given up (${strategy})`, async (t) => {
+  test(`a reply that arrived while the event loop was blocked is read before its request is given up (${strategy})`, async (t) => {
     const { locks } = peer(t, server.port, { strategy, commandTimeout: 200 })
     await locks.mutex('stood still').run(() => undefined)
     const asked = locks.mutex('stood still').tryAcquire({ ttl: 60_000 })
@@ -322,7 +322,7 @@ for (const strategy of ['row', 'session'] as const) {
   })
 }
 
-test('a server killed with -9 keeps the lock, the line and the tokens', async (t) => {
+test('a server killed with -9 keeps the lock, the queue and the tokens', async (t) => {
   const [a, b] = [peer(t, server.port, { ttl: 120_000 }), peer(t, server.port)]
   const lease = await a.locks.mutex('survives').acquire()
   const next = b.locks.mutex('survives').acquire({ wait: 120_000 })
@@ -336,7 +336,7 @@ test('a server killed with -9 keeps the lock, the line and the tokens', async (t
   await second.release()
 })
 
-test('a notification that is lost costs the ttl of who was to hear it, and no more', async (t) => {
+test('a lost notification costs the ttl of its recipient, and no more', async (t) => {
   const [a, c] = [peer(t, server.port), peer(t, server.port, { onlyTold: true })]
   const b = await cabled(t, server, { commandTimeout: 60_000 })
   const name = 'lost push'
@@ -360,7 +360,7 @@ test('a notification that is lost costs the ttl of who was to hear it, and no mo
   await (await deaf).release()
 })
 
-test('a stranger who keeps the row of one lock costs no other lease', async (t) => {
+test('a stranger who locks the row of one lock affects no other lease', async (t) => {
   const { locks, pool } = peer(t, server.port)
   const names = Array.from({ length: 6 }, (_, i) => `kept ${i}`)
   // A machine that stands still for a moment loses none of the others.
@@ -412,7 +412,7 @@ test('a clock set forward ends a lease early; its holder is notified, tokens sti
   }
 })
 
-test('a clock set back keeps nobody waiting longer than a ttl, and no token comes twice', async (t) => {
+test('a clock set back delays nobody for longer than a ttl, and no token repeats', async (t) => {
   const [a, b] = [peer(t, server.port), peer(t, server.port)]
   server.clockJump(3_600_000)
   const lease = await a.locks.mutex('back').acquire({ ttl: 1_000, autoRenew: false })

@@ -1,4 +1,4 @@
-// Replies that no script of ours gives: a proxy that garbles them, a renamed command, a server that is no Redis. Each is an error
+// Unexpected replies to scripts: a proxy that garbles them, a renamed command, a server that is not Redis. Each is an error
 // with its cause, never a grant or a loss, and nothing ends the process.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
@@ -148,7 +148,7 @@ test('the verbs of cells refuse such a reply, too', async (t) => {
   await assert.rejects(cells.changed('c', version, signal), garbled('watchCell', 'null'))
 })
 
-test('a waiter that is told nonsense fails, and its place in the queue is given up', async (t) => {
+test('a waiter that gets a nonsensical reply fails, and its queue entry is removed', async (t) => {
   const { locks, between, direct, garble } = await scene(t)
   const lease = await direct.locks.mutex('busy').acquire()
   const waiting = locks.mutex('busy').acquire({ wait: 60_000 })
@@ -160,7 +160,7 @@ test('a waiter that is told nonsense fails, and its place in the queue is given 
   assert.ok(between.replaced > 0)
 })
 
-test('what is said of the server itself must be intelligible, too', async (t) => {
+test('replies about the server itself must be valid, too', async (t) => {
   await using between = await startRewriting(server.port)
   const first = (command: string, reply: string) =>
     between.rewrite(([name, script]) =>

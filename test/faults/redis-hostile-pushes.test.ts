@@ -1,4 +1,4 @@
-// What a hostile peer may put on the connection on which a process is notified: forged, replayed and garbled messages, with the clients
+// What a hostile peer may send on the connection that notifies a process: forged, replayed and garbled messages, with the clients
 // that people run. Nothing enters, nothing is lost, nothing ends the process, and the true message is heard.
 // Second tier because forged messages are shown with the newest clients in test/drivers/redis/forged-messages.test.ts.
 import assert from 'node:assert/strict'

@@ -100,7 +100,7 @@ test('H8, H9: twenty processes wait without asking, and a release wakes one of t
   await Promise.all(rest)
 })
 
-test('a single attempt that was asked twice holds nothing once it was told "not free"', async (t) => {
+test('a single attempt that was sent twice holds nothing after "not free"', async (t) => {
   const proxy = await proxied(t)
   const [a, b] = [peer(t, server.port), peer(t, proxy.port, { commandTimeout: 30_000 })]
   await b.locks.mutex('warm').run(() => undefined)
@@ -250,7 +250,7 @@ test('H14: every message of a hold that is delivered a second time is answered a
   assert.equal(await next?.release(), 'released')
 })
 
-test('a release that is answered late by "not yours" is not reported as a loss while nobody else could have taken it', async (t) => {
+test('a late reply "not yours" to a release is not reported as a loss while nobody else could have taken the lock', async (t) => {
   const proxy = await proxied(t)
   const { driver, client } = driverOf(t, proxy.port, { commandTimeout: 20_000 })
   const others = driverOf(t, server.port).driver

@@ -1,4 +1,4 @@
-// What other libraries were seen to do under fault, each tried on ours. D-numbers as in the study of them; D3 and D5 are
+// Failures observed in other libraries under faults, each tried on ours. D-numbers as in the study of them; D3 and D5 are
 // about several servers (redlock), D13 about files.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'

@@ -1,4 +1,4 @@
-// Replies that no script of ours gives, from one server of three or from all: that server has not voted, and the others keep nothing of it.
+// Unexpected replies to scripts, from one server of three or from all: that server has not voted, and the others are not affected.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { after, test } from 'node:test'

@@ -1,4 +1,4 @@
-// Servers that say nothing: when the ttl begins to count, what a short wait can still tell, and how little is sent to them.
+// Silent servers: when the ttl starts to count, what a short wait can still report, and how little is sent to them.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { BackendError } from '../../src/core/errors.js'
@@ -131,7 +131,7 @@ for (const [step, is] of Object.entries({ introduced: introduces, marked: marks 
   })
 }
 
-test('what makes a server trusted does not do so when it comes after its data were deleted', async (t) => {
+test('evidence that a server can be trusted does not count if it dates from after its data were deleted', async (t) => {
   const here = scene('stale:')
   const [a] = (await cabled(t, here, 1)) as [Cabled]
   const third = here.servers[2] ?? assert.fail()
@@ -152,7 +152,7 @@ test('what makes a server trusted does not do so when it comes after its data we
   })
 })
 
-test('what a client forgets to ask over two broken connections is asked again', async (t) => {
+test('a query that a client drops over two broken connections is sent again', async (t) => {
   const here = scene('forgotten:')
   const [a] = (await cabled(t, here, 1)) as [Cabled]
   await meet(here, a.driver)
@@ -189,7 +189,7 @@ function takenBy({ driver }: Cabled): { token: () => number } {
 }
 
 for (const library of ['ioredis', 'node-redis'] as const) {
-  test(`who could not be woken yet stands in no line, and does as soon as it could (${library})`, async (t) => {
+  test(`a waiter that cannot be notified yet is not queued, and is queued as soon as it can be (${library})`, async (t) => {
     const here = scene(`deaf-${library}:`)
     // Nobody asks again by itself while this lasts.
     const [a, b] = (await cabled(t, here, 2, { retryDelay: 60_000 }, library)) as [Cabled, Cabled]
@@ -211,7 +211,7 @@ for (const library of ['ioredis', 'node-redis'] as const) {
   })
 }
 
-test('a claim that is waited for twice at once is asked for once, and both waits hear of its grant', async (t) => {
+test('two concurrent waits for one claim send one request, and both learn of the grant', async (t) => {
   const here = scene('twice:')
   // Nobody asks again by itself while this lasts.
   const [a, b] = (await cabled(t, here, 2, { retryDelay: 60_000 })) as [Cabled, Cabled]

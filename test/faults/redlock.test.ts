@@ -28,7 +28,7 @@ async function group(n: number): Promise<Scene> {
   return { servers, ports: servers.map(({ port }) => port), prefix: 'hf:' }
 }
 
-test('with a majority gone the error says what each server answered', async (t) => {
+test('with a majority down the error says what each server replied', async (t) => {
   const here = await group(3)
   await meet(here)
   const locks = locksOf(t, here, { commandTimeout: 100 })

@@ -107,7 +107,7 @@ describe('a lost reply', () => {
       await until(async () => (await direct.inspect(name)).holders.length === 0)
     }))
 
-  test('to a create that never arrived is no reason to wait: it is sent again', () =>
+  test('to a create that never arrived is not waited for: the create is sent again', () =>
     scene(async ({ cut, cable, direct, name }) => {
       cable.up.hold('lock-')
       const asked = cut.mutex(name).acquire()
@@ -161,7 +161,7 @@ describe('a lost reply', () => {
 describe('permits', () => {
   const two = (locks: Locks, name: string) => locks.semaphore(name, { permits: 2 })
 
-  test('who comes to watch the place before it after that has said that it holds, holds beside it', () =>
+  test('a permit that watches the entry before it only after that entry has announced its hold holds beside it', () =>
     scene(async ({ cut, cable, direct, name }) => {
       const both = await two(direct, name).acquire({ permits: 2 })
       const before = two(direct, name).acquire({ fair: true })
@@ -179,7 +179,7 @@ describe('permits', () => {
       await one.release()
     }))
 
-  test('what was to tell the place behind that there is room is told again when the connection breaks', () =>
+  test('the notification of a free permit to the entry behind is repeated when the connection breaks', () =>
     scene(async ({ cut, cable, direct, name }) => {
       const both = await two(direct, name).acquire({ permits: 2 })
       const before = two(cut, name).acquire()
@@ -273,7 +273,7 @@ describe('a session that is cut off', () => {
     }))
 })
 
-test('a frozen server ends no lease before its time, and the session goes on when it wakes up', () => {
+test('a frozen server ends no lease early, and the session continues when it wakes up', () => {
   const work = async ({ cut, direct, name }: Scene) => {
     const lease = await cut.mutex(name).acquire()
     const states: string[] = []
@@ -314,7 +314,7 @@ test('a lock taken by force is not taken from the next one, too, when the answer
     await holder.release()
   }))
 
-test('an operator who removes the node is heard by a lease that was renewed before, without another renewal', () =>
+test('a lease that was renewed before notices that an operator removed its node, without another renewal', () =>
   scene(async ({ cut, direct, name }) => {
     const reasons: string[] = []
     cut.on('lost', ({ why }) => reasons.push(why))
@@ -355,7 +355,7 @@ describe('a login', () => {
       zookeeper({ servers: server.address, ...quick, chroot: '/guarded', ...more }) as DriverFactory,
     )
 
-  test('with acl `creator` keeps out who has none, and says what is missing', async () => {
+  test('with acl `creator` excludes clients without a login, and says what is missing', async () => {
     const [mine, also, stranger] = [open({ auth, acl: 'creator' }), open({ auth }), open({})]
     await mine.mutex('x').run(() => undefined)
     await also.mutex('x').run(() => undefined)
@@ -393,7 +393,7 @@ test('a lease says what the session that was granted makes of its ttl, and has a
   await locks.close()
 })
 
-test('a session that is shorter than three ticks is refused, asked for or granted, with numbers', async () => {
+test('a session shorter than three ticks is refused, whether requested or granted, with the numbers', async () => {
   await using usual = await startZookeeper()
   const servers = usual.address
   assert.throws(() => zookeeper({ servers, sessionTimeout: 8_000 }), {
@@ -408,7 +408,7 @@ test('a session that is shorter than three ticks is refused, asked for or grante
   await locks.close()
 })
 
-test('close() ends what operators ask for while no server is reached, and the process goes on', () =>
+test('close() ends operators’ requests while no server is reached, and the process keeps running', () =>
   scene(async ({ cut, cable, name }) => {
     cable.blackHole()
     cable.reset()

@@ -1,4 +1,4 @@
-// Clients with callbacks look like those with promises. A guard refuses them before it sends anything: it would never hear of the end.
+// Clients with callbacks look like those with promises. A guard refuses them before it sends anything: it would never learn the result.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { guardedUpdate, mariadb, mysql2 } from 'holdfast/guard'

@@ -72,7 +72,7 @@ describe('the guard in Consul', () => {
     assert.equal(await read('stock'), '4')
   })
 
-  test('a fence key with steps of a path is refused: another key would be read than is written', async () => {
+  test('a fence key with path steps is refused: the key read would differ from the key written', async () => {
     for (const fenceKey of ['a/../b', '..', './a', '']) {
       const fence = { name: 'a', token: 1 }
       const send = () => Promise.reject(new Error('was sent'))
@@ -83,7 +83,7 @@ describe('the guard in Consul', () => {
     }
   })
 
-  test('what Consul answers otherwise is reported', async () => {
+  test('any other reply of Consul is reported', async () => {
     const wrong = {
       fence: { name: 'a', token: 1 },
       fenceKey: 'a',

@@ -66,7 +66,7 @@ describe('the guard in etcd', () => {
     assert.equal(await read('stock'), '7')
   })
 
-  test('what etcd refuses is reported', async () => {
+  test('a refusal of etcd is reported', async () => {
     const operations = [{ request_put: { key: '' } }]
     const txn = guardedTxn(etcdGateway(server.url), {
       fence: { name: 'a', token: 1 },

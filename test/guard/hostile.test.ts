@@ -1,4 +1,4 @@
-// Values that a stranger chose, through every SQL guard and every client: they are data, whatever they look like.
+// Values chosen by a stranger, through every SQL guard and every client: they are data, whatever they look like.
 // Long because every guard, client and kind of value stands beside the others.
 // Second tier because it repeats for every client and SQL guard what sql.test.ts shows with ordinary values.
 import assert from 'node:assert/strict'
@@ -159,7 +159,7 @@ for (const [server, { start, clients, text }] of Object.entries(servers)) {
         })
         after(() => it.close())
 
-        test('what is no plain value is refused by every guard, before anything is sent', async () => {
+        test('every guard refuses anything but a plain value, before anything is sent', async () => {
           const before = await rows()
           const counted = { ...db, run: () => Promise.reject(new Error('was sent')) }
           for (const [what, value] of Object.entries(refused)) {
@@ -197,7 +197,7 @@ for (const [server, { start, clients, text }] of Object.entries(servers)) {
           assert.deepEqual(await rows(), before)
         })
 
-        test('the rows that change are those that the plain value names', async () => {
+        test('only the rows that the plain value names change', async () => {
           const one = async (value: unknown) => {
             const meant = [asText(value)].filter((id) => ids.includes(id))
             // A client of PostgreSQL may tell the server that it is a boolean, which equals no text.
@@ -228,7 +228,7 @@ for (const [server, { start, clients, text }] of Object.entries(servers)) {
           await fc.assert(fc.asyncProperty(plain, one), { numRuns: 40 })
         })
 
-        test('what is written is what was given, and in that row alone', async () => {
+        test('the given value is written, and to that row alone', async () => {
           const one = async (value: unknown, name: string) => {
             const before = await rows()
             const where = { table: 't', key: { id: 'abc' }, fence: fence() }
@@ -247,7 +247,7 @@ for (const [server, { start, clients, text }] of Object.entries(servers)) {
           await fc.assert(fc.asyncProperty(plain, fc.constantFrom('val', odd), one), { numRuns: 40 })
         })
 
-        test('names of columns are names, whatever they hold', async () => {
+        test('column names are names, whatever they contain', async () => {
           const before = await rows()
           const names = [
             "val' = 'x",
@@ -288,7 +288,7 @@ for (const [server, { start, clients, text }] of Object.entries(servers)) {
           assert.deepEqual(await rows(), before)
         })
 
-        test('names of locks and keys of once are data, too', async () => {
+        test('lock names and keys of once are data, too', async () => {
           for (const name of [`x' or '1'='1 ${client}`, `\\' -- ${client}`, `[object Object] ${client}`]) {
             await admit(db, { name, token: 5 })
             await assert.rejects(admit(db, { name, token: 4 }), { code: 'STALE_TOKEN', newest: 5 })
@@ -346,7 +346,7 @@ for (const [server, { start, clients, text }] of Object.entries(servers)) {
   })
 }
 
-test('an expression is known by what made it, and cannot be built by hand', async () => {
+test('an expression is recognised by its origin, and cannot be forged', async () => {
   const made = expression('stock - ?', 1)
   const db = { dialect: 'postgres' as const, run: () => Promise.reject(new Error('was sent')) }
   const write = (val: unknown) =>

@@ -102,7 +102,7 @@ function guarded(
   return site(createServer(app))
 }
 
-test('a client that hangs up while it is let in keeps nobody waiting', async () => {
+test('a client that hangs up during its admission delays nobody', async () => {
   const [asked, may] = [gate(), gate()]
   const inner = memoryFences()
   const fences: Fences = {
@@ -133,7 +133,7 @@ test('a client that hangs up while it is let in keeps nobody waiting', async () 
   await stop()
 })
 
-test('a client that has hung up before the guard is asked keeps nobody waiting', async () => {
+test('a client that hangs up before its admission delays nobody', async () => {
   const app = express()
   const [arrived, may] = [gate(), gate()]
   app.use(async (request, response, next) => {
@@ -158,7 +158,7 @@ test('a client that has hung up before the guard is asked keeps nobody waiting',
   await stop()
 })
 
-test('a turn lasts until the handler has ended, although its client has hung up', async () => {
+test('a turn lasts until the handler has ended, even if its client has hung up', async () => {
   const [working, may] = [gate(), gate()]
   const order: string[] = []
   const name = (request: express.Request) =>
@@ -279,7 +279,7 @@ test('a handler that has piped a part of its response keeps its turn until it en
   await stop()
 })
 
-test('a body that does not come keeps nobody waiting, and is given up', async () => {
+test('a body that does not arrive delays nobody, and is given up', async () => {
   const { raw, put, stop } = await guarded({ wait: 600_000 })
   const { socket, answered } = raw(1, { 'content-length': 10, 'content-type': 'application/json' })
   socket.write('{')
@@ -323,7 +323,7 @@ test('a body of any length and in any pieces reaches a parser behind the guard',
   await stop()
 })
 
-test('a longer body than is taken is refused before it is read to its end', async () => {
+test('a body that is too long is refused before it is read to its end', async () => {
   const { raw, put, stop } = await guarded({ maxBody: 1000 })
   assert.match(await raw(1, { 'content-length': 1001 }).answered, /^HTTP\/1.1 413 [\s\S]*BODY_TOO_LONG/)
   const { socket, answered } = raw(1, { 'transfer-encoding': 'chunked' })
@@ -333,7 +333,7 @@ test('a longer body than is taken is refused before it is read to its end', asyn
   await stop()
 })
 
-test('Fetch and Hono: a body is read before its turn, no more of it than is taken, no longer than is waited', async () => {
+test('Fetch and Hono: a body is read before its turn, up to the size limit, and for no longer than the wait', async () => {
   const handle = async (request: Request) => new Response(await request.text())
   const options = { fences: memoryFences(), name: 'a', maxBody: 1000, wait: 50 }
   const hono = new Hono()
@@ -363,7 +363,7 @@ test('Fetch and Hono: a body is read before its turn, no more of it than is take
   }
 })
 
-test('Fetch: a client that hangs up while it waits for its turn has none', async () => {
+test('Fetch: a client that hangs up while it waits for its turn loses it', async () => {
   const may = gate()
   const handled: (number | undefined)[] = []
   const ask = guardFetch(
@@ -388,7 +388,7 @@ test('Fetch: a client that hangs up while it waits for its turn has none', async
   assert.equal((await put(3)).status, 200)
 })
 
-test('a name that was invented is refused, and so is a token that no store has given', async () => {
+test('an invented name is refused, and so is a token that no store has issued', async () => {
   const { put, stop } = await guarded({})
   assert.equal((await put(10)).status, 200)
   const invented = await put(1, undefined, 'b')
@@ -407,7 +407,7 @@ test('a name that was invented is refused, and so is a token that no store has g
   await strict.stop()
 })
 
-test('100,000 names that a stranger may choose take little memory, and no stale token is let in', async () => {
+test('100,000 names chosen by a stranger take little memory, and no stale token is admitted', async () => {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void
   const fences = memoryFences()
@@ -463,7 +463,7 @@ test('a store that does not answer is 503, a lock that was not free 409, a stale
   assert.match(String(told[1]), /the fences did not answer in time/)
 })
 
-test('who does not get its turn in time is told that the lock is busy', async () => {
+test('a request that does not get its turn in time is told that the lock is busy', async () => {
   const [working, may] = [gate(), gate()]
   const { put, stop } = await guarded({ wait: 50 }, async (_, response) => {
     working.open()
@@ -480,7 +480,7 @@ test('who does not get its turn in time is told that the lock is busy', async ()
   await stop()
 })
 
-test('an onError that throws keeps nobody waiting', async () => {
+test('an onError that throws delays nobody', async () => {
   const inner = memoryFences()
   const admit: Fences['admit'] = (fence) =>
     fence.token === 1 ? Promise.reject(new Error('down')) : inner.admit(fence)

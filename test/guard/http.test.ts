@@ -134,7 +134,7 @@ test('Hono: the kit proves the guard', async () => {
   )
 })
 
-test('who comes without a fence, with a bad one or that of another lock is told so', async () => {
+test('a request without a fence, with a bad one or with that of another lock gets an error that says so', async () => {
   const guarded = guardFetch(() => Response.json({}), { fences: memoryFences(), name: () => 'mine' })
   const ask = async (header?: string) => {
     const headers = header === undefined ? {} : { [fenceHeader]: header }
@@ -313,7 +313,7 @@ test('object store: the kit proves put-if-match with the token in the metadata',
   await stop()
 })
 
-test('object store: a key that a URL would take for a step is refused', async () => {
+test('object store: a key that a URL would treat as a path step is refused', async () => {
   const store = httpObjects('http://127.0.0.1:1/bucket/', () => Promise.reject(new Error('was sent')))
   for (const key of ['.', '..', ''])
     await assert.rejects(

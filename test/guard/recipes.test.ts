@@ -1,4 +1,4 @@
-// The recipes for query builders, proved by the kit on real servers.
+// The recipes for query builders, checked by the kit on real servers.
 // Second tier because it starts servers for recipes that seldom change; sql.test.ts and http.test.ts are the part for every change.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'

@@ -138,7 +138,7 @@ test('a client that puts a prefix before keys puts it before the fence and the v
   await server.stop()
 })
 
-test('no key that a stranger chooses is the fence of another one', async () => {
+test('no key that a stranger chooses is the fence of another key', async () => {
   const keys = ['a', '{a}', 'a{a}', '{a}b', '{{a}', 'fence:a', 'a:fence', 'fence:', '{', '{}'.slice(0, 1)]
   const fences = new Set(keys.map((key) => fenceKey(key)))
   assert.equal(fences.size, new Set(keys).size)

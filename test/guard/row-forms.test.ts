@@ -1,4 +1,4 @@
-// Clients may return rows as arrays, nested, renamed or converted. No guard takes such a row for one without a token.
+// Clients may return rows as arrays, nested, renamed or converted. No guard treats such a row as one without a token.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { StaleTokenError } from 'holdfast'
@@ -159,7 +159,7 @@ describe('rows of any form from PostgreSQL', () => {
   })
 })
 
-test('what is no token is never the older one', async () => {
+test('an invalid token never counts as the older one', async () => {
   let written = 0
   const commit = (token: string) =>
     guardedCommit({

@@ -270,7 +270,7 @@ for (const [where, open] of Object.entries(places)) {
       )
     })
 
-    test('withVersion: gives up after so many attempts, and changes nothing when told nothing', async () => {
+    test('withVersion: gives up after the given number of attempts, and changes nothing when the change returns nothing', async () => {
       const id = fresh()
       await insert(id)
       let tries = 0

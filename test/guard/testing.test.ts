@@ -1,4 +1,4 @@
-// The kit that proves guards, proved itself: it passes a right one, and names what is wrong with each wrong one.
+// Tests of the kit that checks guards: it accepts a correct one, and names the mistake of each broken one.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { StaleTokenError } from 'holdfast'

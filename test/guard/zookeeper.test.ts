@@ -1,4 +1,4 @@
-// The guard over a client of ZooKeeper. The driver's own session stands in for a user's client: it is a real one, on a real server.
+// The guard over a ZooKeeper client. The driver's own session acts as the user's client: it is a real one, on a real server.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { StaleTokenError } from 'holdfast'

@@ -1,4 +1,4 @@
-// One line with `etcdctl lock`: the real program, before us, behind us, and many of both at once.
+// One queue with `etcdctl lock`: the real program, before us, behind us, and many of both at once.
 // Second tier because the programs of others seldom change.
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'

@@ -1,4 +1,4 @@
-// The oldest, the most used and the newest of both clients, with a pool of one connection and with options that change what comes back.
+// The oldest, the most used and the newest of both clients, with a pool of one connection and with options that change the results.
 // Second tier because it repeats for other versions of the clients what the others show.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'

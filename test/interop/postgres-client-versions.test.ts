@@ -112,7 +112,7 @@ for (const kind of kinds) {
       }
     })
 
-    test('goes on when every connection was killed, holding or waiting', async (t) => {
+    test('continues when every connection was killed, holding or waiting', async (t) => {
       const [a, b] = [await peerOf(t, kind), await peerOf(t, kind)]
       const lease = await a.mutex(name).acquire({ wait: 20_000 })
       const next = b.mutex(name).acquire({ wait: 60_000 })
@@ -167,7 +167,7 @@ test('strategy session over postgres.js 3.0, which replaces its connections, is 
 
 describe('a connection that comes back', () => {
   for (const options of [{}, { listen: false }] as const) {
-    test(`has every hold asked for at once: a server may have answered that knows less (${JSON.stringify(options)})`, async (t) => {
+    test(`checks every hold at once: a server with older data may have replied (${JSON.stringify(options)})`, async (t) => {
       const locks = await peerOf(t, { name: 'back', open: () => pg('pg')(), options })
       const [lease, lasting] = [
         await locks.mutex('forgotten').acquire({ ttl: 600_000 }),

@@ -1,4 +1,4 @@
-// Bun and Deno run memory, local and redis, alone and beside Node. What is not here is not promised for them.
+// Bun and Deno run memory, local and redis, alone and beside Node. Nothing else is promised for them.
 // Second tier because it starts other runtimes, for what only a new function of Node, or a difference of theirs, can break.
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'

@@ -1,4 +1,4 @@
-// One line with the real Curator (Java) and the real kazoo (Python).
+// One queue with the real Curator (Java) and the real kazoo (Python).
 // Second tier because the programs of others seldom change, and start slowly.
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// What the lab asks the servers of Redis to tell a starved one from a slow lock.
+// The lab's own requests to Redis servers, which distinguish a starved server from a slow lock.
 // Second tier because it tests a tool of the lab and starts nine servers.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
@@ -12,7 +12,7 @@ const soon = () => AbortSignal.timeout(500)
 const inTime = () => AbortSignal.timeout(10_000)
 const late = { name: 'TimeoutError' }
 
-test('a server that stands still does not answer, and then does again', async () => {
+test('a frozen server does not reply, and replies again when it wakes up', async () => {
   await using server = await startRedis()
   const answers = serverAnswers([server])
   await answers(inTime())

@@ -38,7 +38,7 @@ test('without linger there is nothing to count', () => {
   assert.deepEqual(caching, { lingering: 0, reused: 0, gaveWay: 0 })
 })
 
-test('a grant without a request is a reuse if it was asked for after the release, else it was handed over', () => {
+test('a grant without a request is a reuse if it was requested after the release, otherwise a hand-over', () => {
   const next = (asked: number) => [
     ...cached,
     ...held('a', 'a:2', [asked, 20, 30], { token: 2 }),

@@ -1,4 +1,4 @@
-// Deliberately broken locks through the fault lab. If one is not caught, the lab is blind, and what it says of ours is worth nothing.
+// Deliberately broken locks through the fault lab. If one is not caught, the lab is blind, and its results on our locks are worthless.
 // Second tier because it keeps both processors busy for minutes; verify/injected.test.ts shows for every change that the checkers see.
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'

@@ -1,4 +1,4 @@
-// Where a driver's page admits a second holder, the lab also counts a token apart that the first one still handed on, and nothing else.
+// Where a driver's page admits a second holder, the lab also counts apart a token that the first one still handed on, and nothing else.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createHistory, type Event } from 'holdfast/verify'

@@ -1,4 +1,4 @@
-// Real servers, real client processes, real faults: every history is checked, and a failure says how to have the run again.
+// Real servers, real client processes, real faults: every history is checked, and a failure says how to repeat the run.
 // Runs alone because its checkers bound how long a wait may take once the faults are over, and Sentinels that get no processor time demote nobody.
 // Second tier because it keeps both processors busy for minutes; quick.test.ts runs a part of it.
 import assert from 'node:assert/strict'

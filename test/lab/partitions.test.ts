@@ -1,4 +1,4 @@
-// Members cut off from the others, with their clients or alone: that it is done, that nobody holds twice, and that a broken lock does.
+// Members cut off from the others, with their clients or alone: that the partition is real, that there are no two holders, and that a broken lock has two.
 // Second tier because every run starts clusters of its own.
 import assert from 'node:assert/strict'
 import { after, describe, it, test } from 'node:test'
@@ -58,7 +58,7 @@ describe('cut off from the others,', { concurrency: 2 }, () => {
     await cables.stop()
   })
 
-  it('a master of Redis goes on beside the one that the Sentinels promote, and follows it once it is back', async () => {
+  it('an old Redis master keeps serving beside the one that the Sentinels promote, and follows it once it is back', async () => {
     const cables = memberCables()
     const setup = await startSentinel({ downAfter: 500, cables })
     try {
@@ -91,7 +91,7 @@ test('some workers are with it and some are not, whatever is drawn', () => {
   assert.ok(withIt(1, 0.5)(0))
 })
 
-describe('with members cut off nobody holds beside another, and everybody is served:', {
+describe('with members cut off there is one holder at a time, and everybody is served:', {
   concurrency: 2,
 }, () => {
   for (const { name, seed, only } of [

@@ -1,4 +1,4 @@
-// A short run of the fault lab where a process, a broker and a server are between the clients: enough to see a lock that does not exclude.
+// A short run of the fault lab on memory, local and redis: enough to catch a lock that does not exclude.
 import assert from 'node:assert/strict'
 import { after, it } from 'node:test'
 import { leakCheck } from '../support/leaks.js'

@@ -1,4 +1,4 @@
-// Every scene of the lab on real servers: the plain lock really fails, holdfast stands, and the page says what was seen.
+// Every scene of the lab on real servers: the plain lock really fails, holdfast stands, and the page matches the results.
 // Second tier because every scene starts servers of its own.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'

@@ -71,7 +71,7 @@ function withSecond(history: History, holder: Acquisition): History {
 /** Found in a history with a second holder, beside what its writes behind a guard break. */
 const sought: readonly Rule[] = ['exclusion', 'tokens']
 
-describe('under faults nobody holds beside another, and a second holder would be seen:', {
+describe('under faults there is one holder at a time, and a second one would be seen:', {
   concurrency: 3,
 }, () => {
   for (const [name, seed] of Object.entries(here)) {
@@ -98,7 +98,7 @@ describe('under faults nobody holds beside another, and a second holder would be
   }
 })
 
-test('a store that answers nobody is noticed', async () => {
+test('a store that replies to nobody is noticed', async () => {
   const journal = memoryRecorder()
   await using server = await startEtcd()
   const watch = watchStore(journal, (signal) =>

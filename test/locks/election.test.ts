@@ -38,7 +38,7 @@ for (const [title, { holder, waiting, unlisted }, expected] of [
   })
 }
 
-test('a leader goes on, and says why, when the store does not list the candidate that it names', async () => {
+test('a leader keeps leading, and says why, when the store does not list the named candidate', async () => {
   const store = memory()
   const locks = createLocks((env) => {
     const driver = store(env)

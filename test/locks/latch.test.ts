@@ -22,7 +22,7 @@ test('a deletion whose answer is lost does not take the latch that was closed af
   assert.equal(await others.latch('l').count(), 7)
 })
 
-test('a waiter that looks late goes on when the latch it waited for has opened and was closed again', async () => {
+test('a late waiter proceeds if its latch has opened and was closed again', async () => {
   const store = memory()
   const late = gated(store)
   await using locks = createLocks(store)
@@ -40,7 +40,7 @@ test('a waiter that looks late goes on when the latch it waited for has opened a
   await late.locks.close()
 })
 
-test('a waiter that looks late goes on however often the latch has opened and was closed meanwhile', async () => {
+test('a late waiter proceeds however often the latch was opened and closed meanwhile', async () => {
   const store = memory()
   const late = gated(store)
   await using locks = createLocks(store)

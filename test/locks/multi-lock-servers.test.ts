@@ -1,4 +1,4 @@
-// Locks of two servers and of this machine as one lease, when one of the servers gives no answer.
+// Locks of two servers and of this machine as one lease, when one of the servers does not reply.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

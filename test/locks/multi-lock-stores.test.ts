@@ -14,7 +14,7 @@ const shared = memory()
 const here = [createLocks(shared), createLocks(local({ directory }))] as const
 const there = [createLocks(shared), createLocks(local({ directory }))] as const
 
-test('two who name the locks of two stores in opposite orders do not wait for each other for ever', async () => {
+test('two callers that name the locks of two stores in opposite orders do not deadlock', async () => {
   let inside = 0
   let most = 0
   const enter = async ([one, two]: typeof here, turned: boolean) => {

@@ -123,7 +123,7 @@ test('more than one step of the store can take are taken one after the other', a
   assert.equal(await (await two)?.release(), 'released')
 })
 
-test('a try that the store refuses is over; a wait goes on in order', async () => {
+test('a try that the store refuses ends; a wait continues in order', async () => {
   const s = script({ traits: { acquireMany: true } })
   const both = s.locks.all([s.locks.mutex('a'), s.locks.mutex('b')])
   const trying = both.tryAcquire()
@@ -140,7 +140,7 @@ test('a try that the store refuses is over; a wait goes on in order', async () =
   assert.equal(await (await acquiring).release(), 'released')
 })
 
-test('a store that gives no answer is asked in order for the other half of the time, which says what is wrong', async () => {
+test('a store that does not reply is asked again in order for the other half of the time, which shows what is wrong', async () => {
   const s = script({ traits: { acquireMany: true } })
   const acquiring = s.locks.all([s.locks.mutex('a'), s.locks.mutex('b')]).acquire({ wait: 1_000 })
   await settle()

@@ -10,7 +10,7 @@ import { leakCheck } from '../support/leaks.js'
 
 after(leakCheck)
 
-test('a member that leaves a pool that was deleted meanwhile does not bring it back', async () => {
+test('a member that leaves a deleted pool does not recreate it', async () => {
   await using locks = createLocks(memory())
   const pool = locks.pool('p', { permits: 1 })
   await pool.resize(5)
@@ -92,7 +92,7 @@ test('maxHold and autoRenew: false count from the moment the permits are granted
   await locks.close()
 })
 
-test('a holder that the store does not list is not taken for dead', async () => {
+test('a holder that the store does not list does not count as dead', async () => {
   const store = memory()
   await using locks = createLocks((env) => {
     const driver = store(env)

@@ -122,7 +122,7 @@ describe('the verdict', () => {
 })
 
 describe('without a C compiler', () => {
-  it('what is missing and what to do is said', async () => {
+  it('the error says what is missing and what to do', async () => {
     const { CC } = process.env
     process.env.CC = 'no-such-compiler'
     try {

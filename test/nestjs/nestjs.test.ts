@@ -1,4 +1,4 @@
-// An application as its user writes it: compiled with the older decorators, started, and shut down by Nest itself.
+// An application as a user writes it: compiled with the older decorators, started, and shut down by Nest itself.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -58,7 +58,7 @@ test('an object that Nest did not make says what is missing', async () => {
   )
 })
 
-test('a place that is no method is refused', () => {
+test('a decorated member that is not a method is refused', () => {
   const decorate = UseLock('a') as (...args: unknown[]) => void
   assert.throws(() => decorate(class {}, 'field', undefined), /@UseLock decorates methods/)
 })

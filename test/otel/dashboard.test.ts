@@ -1,4 +1,4 @@
-// What the dashboard asks for is what the exporter of the example serves.
+// The dashboard queries the metrics that the example's exporter serves.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import * as api from '@opentelemetry/api'

@@ -205,7 +205,7 @@ test('redis: a hand-over between processes is remote, and the queue has a length
   for (const client of clients) client.disconnect()
 })
 
-test('what is not the module, and unknown options, are refused', () => {
+test('a wrong module and unknown options are refused', () => {
   assert.throws(() => telemetry({} as never), /import \* as api from '@opentelemetry\/api'/)
   assert.throws(
     () => telemetry({ metrics: {}, trace: {}, context: {} } as never, { grup: 1 } as never),

@@ -1,4 +1,4 @@
-// From an edit of one file to the result of its test, in a copy of the checkout: how much work it is, and what the runner tells.
+// From an edit of one file to the result of its test, in a copy of the checkout: how much work it is, and what the runner prints.
 // Second tier because it tests the runner, which seldom changes.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -71,7 +71,7 @@ test('from an edit of src/core/lease.ts to the result of its test it takes at mo
   assert.ok(Math.min(...took) <= 2_000, `${took} ms`)
 })
 
-test('what cannot be transpiled is named with its place, and no test runs', () => {
+test('a file that cannot be transpiled is named with its position, and no test runs', () => {
   const before = readFileSync(join(copy, 'src/core/lease.ts'), 'utf8')
   edit('src/core/lease.ts', () => '\nexport const = 1\n')
   const { status, output } = npmTest('core/lease')

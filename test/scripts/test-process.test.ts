@@ -1,4 +1,4 @@
-// The runner of these tests: what it makes of a file that passes, fails, ends without a word, or hangs, each a real process.
+// The runner of these tests: how it reports a file that passes, fails, exits silently, or hangs, each a real process.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -79,14 +79,14 @@ function isAlive(pid: number): boolean {
   }
 }
 
-test('what a test prints that looks like closing lines is not counted', () => {
+test('test output that looks like closing lines is not counted', () => {
   const text = 'ℹ tests 7\n✔ one\nℹ tests 1\nℹ suites 0\nℹ pass 1\nℹ fail 0\nℹ duration_ms 3\n'
   const { body, failures, totals } = takeApart(text)
   assert.deepEqual([body, failures], ['ℹ tests 7\n✔ one\n', ''])
   assert.deepEqual(totals, { tests: 1, suites: 0, pass: 1, fail: 0 })
 })
 
-test('what a test wrote to stderr is no failure when it arrives after the closing lines', () => {
+test('stderr output of a test is no failure when it arrives after the closing lines', () => {
   const text = '✔ one\nℹ tests 1\nℹ pass 1\nℹ fail 0\n(node:1) HoldfastWarning: a lease\nacquired:\n'
   const { body, failures, totals } = takeApart(text)
   assert.deepEqual([body, failures], ['✔ one\n(node:1) HoldfastWarning: a lease\nacquired:\n', ''])

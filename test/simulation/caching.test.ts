@@ -1,4 +1,4 @@
-// Lock caching (`linger`) in the simulation: what is drawn, counted and judged, and that mistakes in it are found out. The schedules themselves are in redis.test.ts.
+// Lock caching (`linger`) in the simulation: what is drawn, counted and judged, and that mistakes in it are caught. The schedules themselves are in redis.test.ts.
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
@@ -36,7 +36,7 @@ const planOf = (visits: Plan['visits']): Plan => ({
   ...{ seed: 1, lock: 'mutex', rates: [0, 0], visits, faults: [], closes: 1_000 },
 })
 
-test('what nobody asks for is used again each time but the first, and what another asks for is given', async () => {
+test('a lock that nobody else requests is reused every time but the first, and one that another client requests is released', async () => {
   const keeper: Visit = { ...visit, linger: 1_000_000, returns: 5, pause: 40 }
   const alone = await play(planOf([keeper]), redisStore(machine))
   assert.ok(alone.caching.reused >= 4, `${alone.caching.reused}`)

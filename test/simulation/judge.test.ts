@@ -1,4 +1,4 @@
-// What the simulation takes for a find: a store that nothing is wrong with answers, unless it was given less time than an answer takes.
+// What the simulation counts as a finding: a healthy store replies, unless it was given less time than a reply takes.
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
@@ -55,12 +55,12 @@ test('a single attempt that has waited for a tenth of its ttl may end without an
   assert.equal(await finds(plan(0), refusing('error', 50)), 0)
 })
 
-test('a single attempt that is told sooner that there is no answer is a find', async () => {
+test('a single attempt that is told too soon that there is no reply is a finding', async () => {
   assert.equal(await finds(plan(0), refusing('error', 9)), 1)
   assert.equal(await finds(plan(0), refusing('error', 0)), 1)
 })
 
-test('a lock that nobody has and that is said not to be free is a find, however late', async () => {
+test('a free lock that is reported as not free is a finding, however late', async () => {
   for (const ms of [0, 9, 50]) assert.equal(await finds(plan(0), refusing('busy', ms)), 1)
 })
 

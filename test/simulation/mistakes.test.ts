@@ -1,4 +1,4 @@
-// A simulation that cannot fail shows nothing: each broken store is found out, and what found it out is a small plan.
+// A simulation that cannot fail shows nothing: each broken store is caught, by a small plan.
 // Second tier because it tests the simulation itself; verify/injected.test.ts shows for every change that the checkers see.
 import '../support/background.js'
 import assert from 'node:assert/strict'

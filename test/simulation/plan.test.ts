@@ -1,4 +1,4 @@
-// What the schedules are made of: docs/simulation.md says how many are small, and that nothing a store can suffer is left out.
+// The make-up of the schedules: docs/simulation.md says how many are small, and that no fault of a store is left out.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createPlan } from '../../lab/simulation/plan.js'

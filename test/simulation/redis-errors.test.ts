@@ -1,4 +1,4 @@
-// What the simulated Redis cannot do ends a run as a failure: taken for a refusal, it would make schedules of which nothing can be said.
+// A command that the simulated Redis lacks ends a run as a failure: treated as a refusal, it would make schedules meaningless.
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
@@ -32,7 +32,7 @@ for (const [what, script] of Object.entries(beyond)) {
   })
 }
 
-test('what a real server refuses is an answer, and what it does not know is none', () => {
+test('a refusal of a real server is a reply, and an unknown command is none', () => {
   const wrong = "redis.call('SET', KEYS[1], 'text') "
   const refused = (error: unknown) =>
     error instanceof Error && !(error instanceof SimulationError) && error.message.startsWith('WRONGTYPE')

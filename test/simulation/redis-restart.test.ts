@@ -1,4 +1,4 @@
-// A simulated server that restarts: its connections end with it, and a client that connects in that very moment is served by the new one.
+// A simulated server that restarts: its connections end with it, and a client that connects at that instant is served by the new one.
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
@@ -18,7 +18,7 @@ after(() => machine.close())
 const connects = ['before the server restarts', 'when it has just restarted'] as const
 
 for (const when of connects) {
-  test(`a process that connects in the moment of a restart is answered: ${when}`, async () => {
+  test(`a process that connects during a restart gets a reply: ${when}`, async () => {
     for (let seed = 0; seed < 10; seed++) {
       const world = makeWorld(seed)
       const store = redisStore(machine, undefined, false).make(world)

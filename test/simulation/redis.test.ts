@@ -88,7 +88,7 @@ for (const mistake of scriptMistakes) {
   })
 }
 
-test('who fits beside the holder and is let past an earlier waiter that does not is found out', async () => {
+test('a claim that fits beside the holder and is admitted past an earlier waiter that does not fit is caught', async () => {
   const broken = redisStore(machine, {
     is: 'grants any request that fits',
     breaks: ['fifo'],
@@ -109,7 +109,7 @@ test('who fits beside the holder and is let past an earlier waiter that does not
   }
 })
 
-test('who fits beside a waiter that polls has not overtaken it, also if the room came just before', async () => {
+test('a claim that fits beside a polling waiter has not overtaken it, even if the room appeared just before', async () => {
   const holder = { ...visit, at: 5, process: 1, permits: 3, shared: false }
   for (let seed = 1; seed <= 60; seed++) {
     const visits = [holder, { ...visit, at: 45 }, { ...visit, process: 1, at: 53 }]

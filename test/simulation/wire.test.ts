@@ -1,4 +1,4 @@
-// The simulated network keeps the order of each connection, as TCP does: whatever is drawn, no message overtakes another one.
+// The simulated network keeps the order of each connection, as TCP does: whatever is drawn, no message overtakes another.
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'

@@ -1,4 +1,4 @@
-// What the ways to insert only once do and lose, on both servers, as docs/stories.md tells it.
+// What the ways to insert only once do and lose, on both servers, as described in docs/stories.md.
 // Second tier because it repeats on both servers what the database does, not what the locks do.
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'

@@ -1,4 +1,4 @@
-// H96: the lock is held, and what was read is older than the lock.
+// H96: the lock is held, and the value read is older than the lock.
 // Second tier because it repeats on both servers what the database does, not what the locks do.
 import assert from 'node:assert/strict'
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test'

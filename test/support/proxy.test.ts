@@ -32,7 +32,7 @@ describe('the proxy', { timeout: 180_000 }, () => {
     assert.equal(proxy.down.bytes, link.bytesDown)
   })
 
-  it('drops replies: the server did it, the client never hears of it', async () => {
+  it('drops replies: the server executes the request, the client never learns of it', async () => {
     await using proxy = await startProxy({ port: redis.port })
     await using client = await connectResp(proxy.port)
     proxy.down.drop()
@@ -44,7 +44,7 @@ describe('the proxy', { timeout: 180_000 }, () => {
     await assert.rejects(answer, { code: 'ECONNRESET' }) // a stream with a hole in it is never delivered
   })
 
-  it('drops requests: the server never hears of it, another connection works', async () => {
+  it('drops requests: the server never receives them, another connection works', async () => {
     await using proxy = await startProxy({ port: redis.port })
     await using client = await connectResp(proxy.port)
     proxy.up.drop()

@@ -1,4 +1,4 @@
-// Three servers: leaders that die, freeze and come back, agents that are gone.
+// Three servers: leaders that die, freeze and come back, agents that are down.
 // Second tier because a cluster is a topology of its own, and its leaders take a while to be replaced.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'

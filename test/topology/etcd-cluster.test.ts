@@ -1,4 +1,4 @@
-// Three members: leaders that die, freeze and come back, endpoints that are gone. What is recorded is judged by the exact checkers.
+// Three members: leaders that die, freeze and come back, endpoints that are down. The exact checkers judge the recorded histories.
 // Second tier because a cluster is a topology of its own, and its leaders take a while to be replaced.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'

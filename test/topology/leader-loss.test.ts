@@ -1,4 +1,4 @@
-// Runs alone because it measures how long waiting stands still when a leader dies or freezes: the bounds of the docs pages.
+// Runs alone because it measures how long waiting is interrupted when a leader dies or freezes: the bounds of the docs pages.
 // Meanwhile nobody holds beside another, and tokens grow; the exact checkers judge.
 // Second tier because leaders of three kinds of clusters die and freeze.
 import assert from 'node:assert/strict'
@@ -116,7 +116,7 @@ for (const [protocol, over] of protocols) {
   })
 }
 
-test('etcd: a lease of a dead process under a dead leader is gone within the bound: the new leader counts it anew', async (t) => {
+test('etcd: a lease of a dead process under a dead leader expires within the bound: the new leader restarts its ttl', async (t) => {
   await using cluster = await startEtcdCluster(3)
   const ttl = 2_000
   const child = fork(new URL('../drivers/etcd/support/holder.js', import.meta.url), [

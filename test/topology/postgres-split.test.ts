@@ -1,4 +1,4 @@
-// Two primaries: a standby that streams asynchronously is promoted while the old primary goes on. What a client can know of it, it is told;
+// Two primaries: a standby that streams asynchronously is promoted while the old primary keeps running. A client is notified of everything that it can know;
 // what nobody can know is shown as it is, with what keeps the resource safe then.
 // Second tier because two primaries are a topology of their own.
 import assert from 'node:assert/strict'
@@ -44,7 +44,7 @@ describe('a client whose connections are led to the promoted server', () => {
     ['postgres.js', {}],
     ['postgres.js', { listen: false }],
   ] as const) {
-    test(`hears at once of what that server does not have, and keeps the rest (${library} ${JSON.stringify(options)})`, async (t) => {
+    test(`learns at once which holds that server lacks, and keeps the rest (${library} ${JSON.stringify(options)})`, async (t) => {
       const { primary, standby } = await twoServers(t)
       const target = { port: primary.port }
       const cable = await startProxy(target)
@@ -135,7 +135,7 @@ describe('a client that has a connection left to the old primary', () => {
   })
 })
 
-test('two clients, each with a primary of its own, both hold: nothing tells them, and a guard refuses the older token', async (t) => {
+test('two clients, each with its own primary, both hold: nothing notifies them, and a guard refuses the older token', async (t) => {
   const { primary, standby } = await twoServers(t)
   const resource = await startPostgres()
   t.after(() => resource.stop())

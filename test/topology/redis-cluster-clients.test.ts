@@ -1,4 +1,4 @@
-// What the clients of a Cluster do by themselves: they send a claim again that was answered long ago, keep asking a node that is gone, and
+// What the clients of a Cluster do by themselves: they resend a claim that was answered long ago, keep sending to a node that is gone, and
 // open a connection again to a node that they have dropped.
 // Second tier because Cluster is a topology of its own, and a change seldom concerns it alone.
 import assert from 'node:assert/strict'

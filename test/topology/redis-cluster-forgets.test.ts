@@ -188,7 +188,7 @@ test('H19 in a Cluster: what one process has set as the longest ttl holds for al
   await second.release()
 })
 
-test('no lock, whatever its name and prefix, is taken for a marker of its slot, or overwritten by it', async (t) => {
+test('no lock, whatever its name and prefix, is mistaken for the marker of its slot, or overwritten by it', async (t) => {
   await old(alone)
   const node = alone.masters[3]
   const [other = ''] = await namesOn(alone, node, 'of the same slot', 1)

@@ -1,4 +1,4 @@
-// What a list of locks says when a part of the Cluster cannot be asked: never "nothing".
+// A list of locks while a part of the Cluster is unreachable: never "nothing".
 // Second tier because Cluster is a topology of its own, and a change seldom concerns it alone.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'

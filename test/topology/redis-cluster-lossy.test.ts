@@ -1,4 +1,4 @@
-// A master of a Cluster that dies, or stands still, after it has granted what its replica never got. Without a quarantine
+// A master of a Cluster that dies, or is frozen, after it has made grants that its replica never got. Without a quarantine
 // (redis-cluster-forgets.test.ts) nothing tells of that: with `replicas: 1` such a grant does not count. The contrast: without it everything is granted a second time.
 // Second tier because Cluster is a topology of its own, and a change seldom concerns it alone.
 import assert from 'node:assert/strict'

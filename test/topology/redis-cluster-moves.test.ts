@@ -74,7 +74,7 @@ for (const version of versions.filter(({ places }) => places.includes('cluster')
   for (const replicas of [0, 1]) {
     const label = `${version.name}, replicas: ${replicas}`
 
-    test(`while its slot is being moved, for however long, a lock is kept, given back and taken (${label})`, async (t) => {
+    test(`while its slot is being moved, for however long, a lock can be kept, released and acquired (${label})`, async (t) => {
       const [a, b] = [await locksOn(t, version, { replicas }), await locksOn(t, version, { replicas })]
       const name = `moving ${label}`
       const lease = await a.mutex(name).acquire({ ttl: 30_000 })
@@ -162,7 +162,7 @@ for (const version of versions.filter(({ library }) => library === 'ioredis')) {
   })
 }
 
-test('who asks before the client knows a node of the Cluster waits for it, and the process goes on', async (t) => {
+test('a request before the client knows a node of the Cluster waits for one, and the process keeps running', async (t) => {
   for (const version of versions) {
     if (!version.places.includes('cluster')) continue
     const { client, start, close } = await version.open(place)

@@ -1,4 +1,4 @@
-// An ioredis Cluster loses a connection just after it sent ASKING over it, while a slot is being moved: the process goes on.
+// An ioredis Cluster loses a connection just after it sent ASKING over it, while a slot is being moved: the process keeps running.
 // Second tier because Cluster is a topology of its own, and a change seldom concerns it alone.
 import assert from 'node:assert/strict'
 import { fork } from 'node:child_process'

@@ -1,4 +1,4 @@
-// A node of a Cluster that comes back without its data: what it does not know any more it must not take for free.
+// A node of a Cluster that comes back without its data: it must not treat forgotten locks as free.
 // Second tier because Cluster is a topology of its own, and a change seldom concerns it alone.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'

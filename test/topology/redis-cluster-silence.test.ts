@@ -1,4 +1,4 @@
-// A node of a Cluster that neither serves the lock nor answers any more, but through which a process hears of its grants.
+// A silent node of a Cluster that does not serve the lock, but through which a process is notified of its grants.
 // Second tier because Cluster is a topology of its own, and a change seldom concerns it alone.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
@@ -42,7 +42,7 @@ function lookingUntilStopped() {
 }
 
 for (const version of versions) {
-  test(`a process that listens at a node which falls silent hears of its grants again (${version.name})`, async (t) => {
+  test(`a process subscribed at a node that falls silent is notified of its grants again (${version.name})`, async (t) => {
     const [one, two] = [await version.open(place), await version.open(place)]
     const holder = createLocks(redis({ client: one.client, subscriber: false, quarantine: 'off' }))
     const looking = lookingUntilStopped()

@@ -101,7 +101,7 @@ for (const library of libraries) {
     for (const lease of leases) assert.equal(await lease.release(), 'released')
   })
 
-  test(`several locks at once, in different slots, are taken and given back (${library})`, async (t) => {
+  test(`several locks at once, in different slots, are acquired and released (${library})`, async (t) => {
     const locks = locksOn(t, library)
     const parts = ['one', 'two', 'three', 'four'].map((name) => locks.mutex(`${library} ${name}`))
     await using lease = await locks.all(parts).acquire()
@@ -122,7 +122,7 @@ test('a hand-over reaches a process whose subscription is on another node', asyn
   }
 })
 
-test('with replicas: 1 a client that connects only when it is used hears of its turn', async (t) => {
+test('with replicas: 1 a client that connects only when it is used is notified of its turn', async (t) => {
   const [a, b] = [0, 1].map(() => locksOn(t, 'ioredis', { replicas: 1, replicaTimeout: 5_000 })) as [
     Locks,
     Locks,

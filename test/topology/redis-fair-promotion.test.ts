@@ -1,4 +1,4 @@
-// A fair line on a master that is replaced: agreed, so that the new one has the line, and with a loss, so that it has neither the line nor who holds.
+// A fair queue on a master that is replaced: as planned, so that the new one has the queue, and with a loss, so that it has neither queue nor holders.
 // Second tier because Sentinels are a topology of their own, and a promotion takes a while.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'

@@ -97,7 +97,7 @@ for (const [is, start] of Object.entries(setups)) {
     after(() => setup.stop())
 
     for (const library of ['ioredis', 'node-redis'] as const) {
-      test(`forged and repeated messages make no holder, lose no lease and make no storm, and the true one is heard (${library})`, async (t) => {
+      test(`forged and repeated messages make no holder, lose no lease and cause no storm, and the genuine one takes effect (${library})`, async (t) => {
         const clock = slowClock()
         const driver = (env = systemEnv()): Driver => {
           const made = driverOn(open(library, setup.place))(env)

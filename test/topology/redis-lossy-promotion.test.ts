@@ -1,4 +1,4 @@
-// A master watched by Sentinels that dies, or stands still, after it has granted permits, read and write locks and several locks at once which its
+// A master watched by Sentinels that dies, or is frozen, after it has granted permits, read and write locks and several locks at once which its
 // replica never got (H18, H20). The contrast, with `quarantine: 'off'`: everything is granted a second time.
 // Second tier because Sentinels are a topology of their own, and a promotion takes a while.
 import assert from 'node:assert/strict'

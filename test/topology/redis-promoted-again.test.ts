@@ -1,4 +1,4 @@
-// A master that is replaced, made a replica, and made the master again before it has got anything from its replacement.
+// A master that is replaced, made a replica, and made the master again before it has received anything from its replacement.
 // Second tier because Sentinels are a topology of their own, and a promotion takes a while.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'

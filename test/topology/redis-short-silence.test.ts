@@ -1,4 +1,4 @@
-// A master that stood still and was replaced meanwhile, asked by a client that has hardly noticed: it was idle, and did not wait for long. While that
+// A master that was frozen and replaced meanwhile, and a client that has hardly noticed: it was idle, and did not wait for long. While that
 // master takes itself for one, what it grants must not count.
 // Second tier because Sentinels are a topology of their own, and a promotion takes a while.
 import assert from 'node:assert/strict'

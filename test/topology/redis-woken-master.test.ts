@@ -1,4 +1,4 @@
-// A master that stands still, is replaced by its Sentinels, and wakes up with requests in its buffers (H20).
+// A master that is frozen, is replaced by its Sentinels, and wakes up with requests in its buffers (H20).
 // Second tier because Sentinels are a topology of their own, and a promotion takes a while.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'

@@ -1,4 +1,4 @@
-// Three servers, of which one goes: the leader, or the one a client talks to.
+// Three servers, of which one fails: the leader, or the one a client talks to.
 // Second tier because a cluster is a topology of its own, and its leaders take a while to be replaced.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'

@@ -1,4 +1,4 @@
-// Runs alone because a machine that is busy delays the servers' reports, which are what this is about.
+// Runs alone because a busy machine delays the servers' reports, on which this test depends.
 //
 // A client that is cut off together with its server goes on being answered by it. It must have lost its lease before another has the lock.
 // The same with ticks of 2 s, sessions of 10, 20 and 40 s: `node build/lab/partition/main.js`, figures in lab/results/2026-11-22-zookeeper-partitions.md.
@@ -21,10 +21,10 @@ async function apart(options: PartitionOptions, rounds: number): Promise<void> {
 test('clients cut off together with their follower know that they have lost before another has the lock', () =>
   apart({ ...short, who: 'follower' }, 3))
 
-test('so do they when they stood still for a while right before', () =>
+test('so do they after a short pause right before', () =>
   apart({ ...short, who: 'follower', stall: 2_500 }, 1))
 
-test('clients cut off together with a leader that does not know it is none any more know it, too', () =>
+test('clients cut off together with a replaced leader that does not know it lose their leases in time', () =>
   apart({ ...short, who: 'leader' }, 2))
 
 after(leakCheck)

@@ -175,7 +175,7 @@ describe('over one store', () => {
   const locks = createLocks(memory())
   after(() => locks.close())
 
-  test('a forced release asks again, tells the holder, and leaves its reason on the page', async () => {
+  test('a forced release asks for confirmation, notifies the holder, and leaves its reason on the page', async () => {
     const { view, wrong, close } = await open(locks, { allowRelease: true })
     const lease = await locks.mutex('stuck').acquire({ note: 'import' })
     const asked = new Promise<string | undefined>((resolve) => {

@@ -1,4 +1,4 @@
-// What the page costs a store: counted by a Redis server, with one browser, with thirty, and with none.
+// What the page costs a store, counted by a Redis server: with one browser, with thirty, and with none.
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'

@@ -1,4 +1,4 @@
-// What the page makes of two samples of a store: tables of samples and what happened between them.
+// What the page derives from two samples of a store: tables of samples and the events between them.
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
@@ -124,7 +124,7 @@ describe('a waiter', () => {
     assert.deepEqual(second?.gaveUp, [])
   })
 
-  test('beyond what the store lists is not taken for one that gave up', () => {
+  test('beyond what the store lists does not count as one that gave up', () => {
     const before = standing([holder('x', 0)], [waiter('y', 400)])
     const now = { ...standing([holder('x', 1_000)], [waiter('w', 0)]), unlisted: 5 }
     const [, second] = steps([before], [now])

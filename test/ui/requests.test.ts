@@ -1,4 +1,4 @@
-// What browsers, proxies and servers do to the page's requests: they leave early, rewrite hosts and prefixes, speak HTTP/2, ask for nonsense.
+// What browsers, proxies and servers do to the page's requests: they disconnect early, rewrite hosts and prefixes, speak HTTP/2, send nonsense.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, createServer as createServer2 } from 'node:http2'
@@ -54,7 +54,7 @@ test('a browser that leaves while it is authorized does not stay a viewer', asyn
   await served.close()
 })
 
-test('a name that no lock can have is trouble for nobody', async () => {
+test('an invalid lock name disturbs nobody', async () => {
   const page = made()
   const served = await serving(page.node)
   await using lease = await locks.mutex('seen by all').acquire()
@@ -142,7 +142,7 @@ test('behind a proxy that rewrites the host, the page itself can release, and no
   await served.close()
 })
 
-test('a page that was closed asks nothing again, although its server goes on', async () => {
+test('a closed page sends no more requests, although its server keeps running', async () => {
   const page = made()
   const served = await serving(page.node)
   page.close()

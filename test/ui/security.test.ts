@@ -123,7 +123,7 @@ describe('a page without a token', () => {
         assert.deepEqual(site.released, [])
       })
 
-    test('does it for the page itself, and tells the log why', async () => {
+    test('does it for the page itself, and logs why', async () => {
       const lease = await locks.mutex('target').acquire()
       const reply = await send(`${site.url}/release`, {
         method: 'POST',

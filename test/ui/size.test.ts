@@ -1,4 +1,4 @@
-// The built page: small, and made of nothing but its own sources and Preact.
+// The built page: small, and made only of its own sources and Preact.
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'

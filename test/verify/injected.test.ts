@@ -1,4 +1,4 @@
-// One bug for every rule, put into a driver or into what a lock guards: recorded like any run, and caught by the rule it breaks.
+// One bug for every rule, injected into a driver or into the guarded resource: recorded like any run, and caught by the rule it breaks.
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { createLocks, type Lease, type Locks } from 'holdfast'

@@ -1,4 +1,4 @@
-// 2.5 Termination of locks, when nobody can say goodbye: the process that holds is killed.
+// 2.5 Termination of locks, without a clean exit: the process that holds is killed.
 import assert from 'node:assert/strict'
 import { fork } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,4 +1,4 @@
-// The types of a browser's LockManager are not loaded here, so a program of its own is compiled with them.
+// The types of a browser's LockManager are not loaded here, so a separate program is compiled with them.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'

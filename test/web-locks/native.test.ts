@@ -1,4 +1,4 @@
-// The clauses in a Node that has `navigator.locks`, about that one: where it differs from ours, the table here says so, and so does docs/web-locks.md.
+// The clauses in a Node with its own `navigator.locks`: the table here, and docs/web-locks.md, list its differences from ours.
 // Second tier because it is about another Node's locks, for half a minute.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'

@@ -15,7 +15,7 @@ const plain: DriverFactory = (env) => {
   return { ...driver, traits: { ...driver.traits, modes: ['exclusive'], fair: false } as Traits }
 }
 
-test('what the driver cannot do is NotSupportedError that says so, and the rest works', async () => {
+test('an unsupported feature of the driver is a NotSupportedError that says so, and the rest works', async () => {
   await using locks = createLocks(plain)
   const manager = lockManager(locks)
   const notSupported = (what: RegExp) => ({ name: 'NotSupportedError', message: what })

@@ -1,4 +1,4 @@
-// Which process counts as ended: not one whose first thread has ended while others run, but one that nobody has waited for.
+// Which process counts as ended: not one whose first thread has ended while others run, but a zombie.
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -26,7 +26,7 @@ const stateOf = (pid: number) => /\) (\w)/.exec(readFileSync(`/proc/${pid}/stat`
 
 const linux = { skip: process.platform !== 'linux' && '/proc is of Linux' }
 
-test('a process whose first thread has ended lives for as long as another thread does', linux, async (t) => {
+test('a process whose first thread has ended lives as long as another of its threads', linux, async (t) => {
   const endsFirstThread = `
     use threads;
     threads->create(sub { sleep 1000 })->detach;

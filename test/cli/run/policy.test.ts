@@ -48,7 +48,7 @@ test('--max-hold is a TERM, then a KILL, also with a healthy lease', () => {
   assert.equal(decide(terms, { remaining: 20_000, held: 65_000, stopping: 5000 }).signal, 'SIGKILL')
 })
 
-test('a lease that is worth less than its ttl cuts what was not asked for, and refuses what was', () => {
+test('a lease that is valid for less than its ttl shortens default times, and rejects requested ones', () => {
   assert.equal(limitsWithin(usual, 29_000, false, ''), usual)
   const cut = limitsWithin(usual, 7_900, false, '')
   assert.deepEqual([cut.ttl, cut.margin, cut.killAfter], [7_900, 395, 2_238])

@@ -22,13 +22,13 @@ test('a waiter is told its position, who holds it, since when, with what note', 
   )
 })
 
-test('what the store does not tell is left out', () => {
+test('fields that the store does not report are left out', () => {
   assert.equal(waitingText('deploy', { at: 0 }, 1500, 0), 'waiting 1s for "deploy"')
   const text = waitingText('deploy', { at: 0, position: 1, holder: { ...holder, note: '\x1b[31mred' } }, 0, 0)
   assert.match(text, /1st in line; held for 3m 10s by web-1:4711 \("\\u\{1b\}\[31mred"\)$/)
 })
 
-test('a store that cannot be asked is reported with its reason', () => {
+test('an unreachable store is reported with its reason', () => {
   const text = waitingText('deploy', { at: 0, error: 'etcd: connect ECONNREFUSED' }, 1500, 0)
   assert.equal(text, 'waiting 1s for "deploy"; the store cannot be asked: etcd: connect ECONNREFUSED')
 })

@@ -1,4 +1,4 @@
-// What is said of the directory of `local:`; looking makes nothing.
+// The report on the directory of `local:`; looking creates nothing.
 import assert from 'node:assert/strict'
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-// Parts of the look at a set-up that need no server.
+// Parts of the set-up checks that need no server.
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { merged, ok, weak } from '../../../src/cli/setup/check.js'
@@ -6,7 +6,7 @@ import { encryptionCheck, isLocal } from '../../../src/cli/setup/encryption.js'
 import { leakCheck } from '../../support/leaks.js'
 
 describe('encryption', () => {
-  it('is not asked for on the way to this machine, whatever the form of its address', () => {
+  it('is not required on the way to this machine, whatever the form of its address', () => {
     for (const host of ['127.0.0.1', '127.8.9.10:6379', '[::1]:6379', '::1', 'localhost', 'localhost:5432'])
       assert.equal(isLocal(host), true, host)
     for (const host of [
@@ -20,7 +20,7 @@ describe('encryption', () => {
       assert.equal(isLocal(host), false, host)
   })
 
-  it('is missed on the way to another one, the more with a password', () => {
+  it('is reported as missing on the way to another machine, the more so with a password', () => {
     const hosts = ['127.0.0.1:6379', '10.0.0.5:6379']
     assert.equal(encryptionCheck({ hosts, secure: true, secret: true }).verdict, 'ok')
     assert.equal(encryptionCheck({ hosts: ['127.0.0.1'], secure: false, secret: true }).verdict, 'ok')

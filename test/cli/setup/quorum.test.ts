@@ -1,4 +1,4 @@
-// What `holdfast verify` says of stores that decide by majority: each setting that weakens locks is found on real servers, and sound ones
+// The report of `holdfast verify` on stores that decide by majority: each setting that weakens locks is found on real servers, and sound ones
 // are called so.
 // Second tier because it starts clusters.
 import assert from 'node:assert/strict'
@@ -65,7 +65,7 @@ describe('the set-up of etcd', () => {
     assert.equal(told('least lease').verdict, 'bad', 'a lease is refused, too')
   })
 
-  it('one with logins is closed to strangers; a login that may not write there is told so', async () => {
+  it('one with logins is closed to strangers; a login without the right to write gets an error that says so', async () => {
     await using server = await startEtcd()
     await server.ask('/v3/auth/user/add', { name: 'root', password: 'pw' })
     await server.ask('/v3/auth/role/add', { name: 'root' })
@@ -107,7 +107,7 @@ describe('the set-up of Consul', () => {
     assert.deepEqual(await server.ask('GET', '/v1/session/list'), [], 'nothing is left behind')
   })
 
-  it('ACLs: closed to strangers, and a token that may not see the agent is told what it cannot see', async () => {
+  it('ACLs: closed to strangers, and a token that may not read the agent is told what is hidden from it', async () => {
     const config = 'acl{enabled=true\ndefault_policy="deny"\ntokens{master="root"\nagent="root"}}'
     await using server = await startConsul({ config })
     const at = `127.0.0.1:${server.port}`

@@ -37,7 +37,7 @@ async function said(driver: string, keys: string, ...rules: string[]) {
 }
 
 for (const driver of ['redis', 'redlock']) {
-  test(`${driver}: an account without any one command of the scripts is told so`, async () => {
+  test(`${driver}: an account without any one command of the scripts gets an error that says so`, async () => {
     const names = called(driver)
     assert.ok(names.includes('get') && names.includes('time'), String(names))
     // Only in a Cluster are nodes asked for; INFO has a check of its own.

@@ -1,4 +1,4 @@
-// What is said of the set-up of Redis: each setting that weakens locks is found on real servers, sound ones are called so, and looking
+// The report on the set-up of Redis: each setting that weakens locks is found on real servers, sound ones are called so, and looking
 // changes nothing.
 // Second tier because it starts servers with settings that weaken locks.
 import assert from 'node:assert/strict'
@@ -114,7 +114,7 @@ describe('the set-up of one Redis server', { concurrency: false }, () => {
 })
 
 describe('the set-up of other forms of Redis', () => {
-  it('a server that has just started refuses free locks for a while, unless it is told to be new', async () => {
+  it('a server that has just started refuses free locks for a while, unless it is marked as new', async () => {
     await using server = await startRedis({ persistence: 'aof-always', isNew: false })
     const { told, doubts } = await look(server.url)
     assert.deepEqual(doubts, ['quarantine'])

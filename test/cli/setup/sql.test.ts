@@ -1,4 +1,4 @@
-// What `holdfast verify` says of databases: each setting that weakens locks is found on a real server, and a sound one is called so.
+// The report of `holdfast verify` on databases: each setting that weakens locks is found on a real server, and a sound one is called so.
 // Second tier because it starts every kind of SQL server, with settings that weaken locks.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'

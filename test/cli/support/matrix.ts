@@ -58,7 +58,8 @@ function healthy(name: StoreName, at: () => Scene): void {
   test(`a lock that was waited for: a command of ${work} s runs to its end`, () => handedOver(at(), work))
   test('a busy lock is reported, or not', () => busy(at()))
   if (name === 'postgres session')
-    test('an operator cannot take an advisory lock away, and is told so', () => notForced(at()))
+    test('an operator cannot force-release an advisory lock, and gets an error that says so', () =>
+      notForced(at()))
   else test('a lock that an operator takes away: the command is ended', () => forced(at()))
   test('ls and inspect tell who holds', () => looks(name, at()))
   test('a wrong password is reported, by every command, and not repeated', () => wrongPassword(name, at()))

@@ -1,4 +1,4 @@
-// Tokens, TLS on the agent's side, datacenters, and bad input: refused with a word that helps, before any I/O where that can be.
+// Tokens, TLS on the agent's side, datacenters, and bad input: refused with a helpful error, before any I/O where possible.
 // Second tier because it starts agents with tokens, certificates and datacenters.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'

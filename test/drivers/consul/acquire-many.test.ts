@@ -1,4 +1,4 @@
-// Several claims in one transaction: what is lost, late, refused or not their turn leaves nothing, and no part of it.
+// Several claims in one transaction: lost, late, refused and out-of-turn ones leave nothing behind, not even a part.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Claim, Driver } from '../../../src/core/driver.js'
@@ -65,7 +65,7 @@ test('several locks are acquired in one transaction, up to 12, and guarded each 
   await both.release()
 })
 
-test('whose answer was lost are asked for again and found: one place and one token each', async (t) => {
+test('whose reply was lost are requested again and found: one entry and one token each', async (t) => {
   // Nothing but the broken connection makes it ask again.
   const { driver, cable } = await cabled(t, server, { requestTimeout: 60_000 })
   await (await driver.acquire(claim('warm'), once()))?.release()
@@ -106,7 +106,7 @@ test('that were given up while on their way take nothing when they arrive after 
   await nothingOf(claims)
 })
 
-test('an answer that is lost after all were taken, and nobody asks again, leaves nothing', async (t) => {
+test('a reply lost after all were taken leaves nothing behind, even if nobody asks again', async (t) => {
   const clock = fakeClock()
   const { driver, cable } = await cabled(t, server, { requestTimeout: 200 }, clock)
   await (await driver.acquire(claim('warm'), once()))?.release()
@@ -123,7 +123,7 @@ test('an answer that is lost after all were taken, and nobody asks again, leaves
   await nothingOf(claims)
 })
 
-test('whose turn it is not in one line give all back in one transaction, and pass nobody', async (t) => {
+test('that are not first in one queue release all in one transaction, and overtake nobody', async (t) => {
   const driver = driverOf(t, server.url)
   // So long that no proof of the session falls into what is counted.
   const ttl = 600_000

@@ -1,4 +1,4 @@
-// Second tier because hundreds wait in it, each of which reads the queue as it comes.
+// Second tier because hundreds of waiters each read the queue as they enter.
 // Many waiters of one process on one name: more than the 200 connections that an agent accepts from one address.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'

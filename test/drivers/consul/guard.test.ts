@@ -1,4 +1,4 @@
-// The token used on the store itself: a user's transaction that is carried out only while the lease holds.
+// The token used on the store itself: a user's transaction that is executed only while the lease holds.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createLocks } from 'holdfast'
@@ -44,7 +44,7 @@ test('a guarded transaction writes while the lease is held, and not a moment lon
   for (const { locks } of [one, two]) await locks.close()
 })
 
-test('a refusal of an operation of its own is distinguished from a stale token', async () => {
+test('the refusal of one of the caller’s own operations is distinguished from a stale token', async () => {
   const { store, locks } = open()
   const lease = await locks.mutex('own').acquire()
   const missing = { KV: { Verb: 'get', Key: 'never written' } } as const

@@ -1,4 +1,4 @@
-// What tokens can do that may only read the locks, or may also write sessions, where Consul has ACLs.
+// What tokens can do that may only read the locks, or that may also write sessions, on a Consul with ACLs.
 // Second tier because it starts an agent with ACLs.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
@@ -86,7 +86,7 @@ test('a token without sessions sees who holds what, but not the sessions', async
   await lease.release()
 })
 
-test('a token that may write sessions ends every lock, whatever else it may not: its holder hears of it', async (t) => {
+test('a token that may write sessions can end every lock, whatever else it may not do: the holder is notified', async (t) => {
   const writer = await tokenFor('sessions', sessions('write'))
   const { locks } = locksOf(t, server.url, { token: app })
   const others = locksOf(t, server.url, { token: app }).locks

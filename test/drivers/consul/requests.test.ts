@@ -1,4 +1,4 @@
-// How many requests a lock costs, counted where they leave.
+// The number of requests that a lock costs, counted in the client.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Grant, Wait } from '../../../src/core/driver.js'
@@ -67,7 +67,7 @@ test('many locks of one process are renewed with one renewal and one read', asyn
   await Promise.all(grants.map((grant) => grant?.release()))
 })
 
-test('a waiter for permits rests until one before it leaves, no matter who joins or leaves behind it', async (t) => {
+test('a waiter for permits sends nothing until one before it leaves, whoever joins or leaves behind it', async (t) => {
   const drivers = [0, 1, 2, 3].map(() => driverOf(t, server.url))
   const permit = (i: number, wait: Wait) =>
     drivers[i]?.acquire(claim('permits', { ttl, mode: permits(1, 1) }), wait)

@@ -1,4 +1,4 @@
-// Logins, TLS, and bad input: refused with a word that helps, before any I/O where that can be.
+// Logins, TLS, and bad input: refused with a helpful error, before any I/O where possible.
 // Second tier because it starts a server for each way to log in, and waits for sessions to run out.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
@@ -267,7 +267,7 @@ for (const [protocol, over] of protocols)
     assert.ok(await elsewhere)
   })
 
-test('what is no etcd at all is said to be none', async (t) => {
+test('a server other than etcd is reported as such', async (t) => {
   const { createServer } = await import('node:http')
   const web = createServer((_, response) => response.writeHead(404).end('404 page not found'))
   await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve))

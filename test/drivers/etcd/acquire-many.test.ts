@@ -23,7 +23,7 @@ const revision = async () => {
 }
 const holds = (one: Claim) => (bytes: Buffer) => bytes.includes(placeKey(one.name, one.attempt))
 
-test('whose answer was lost are asked for again and found: one place and one token each', async (t) => {
+test('whose reply was lost are requested again and found: one entry and one token each', async (t) => {
   // Nothing but the broken connection makes it ask again.
   const { driver, cable } = await cabled(t, server, { requestTimeout: 60_000 })
   await (await driver.acquire(claim('warm'), once()))?.release()
@@ -111,7 +111,7 @@ test('readers among them stand beside readers, and behind no waiting writer', as
   assert.equal(await (await writer)?.release(), 'released')
 })
 
-test('a lease that has ended meanwhile is made anew for all of them', async (t) => {
+test('a lease that has ended meanwhile is recreated for all of them', async (t) => {
   const driver = driverOf(t, server.url)
   const old = await driver.acquire(claim('before'), once())
   await server.ask('/v3/lease/revoke', { ID: (await placesOf(server, 'before'))[0]?.lease })

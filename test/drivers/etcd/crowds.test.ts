@@ -156,7 +156,7 @@ test('waiters of two processes in turn are served in turn', async (t) => {
   )
 })
 
-test('an operator removes the entries of those that watch: the next is served all the same', async (t) => {
+test('an operator removes the entries of watching waiters: the next one is still served', async (t) => {
   const name = 'removed'
   const driver = driverOf(t, server.url)
   const first = await held(t, name)

@@ -33,7 +33,7 @@ test('a guarded transaction writes while the lease is held, and not a moment lon
   assert.equal(await valueAt(server, 'data'), 'second')
 })
 
-test('a lease whose guard was asked for is not passed on: its comparison ends with it', async (t) => {
+test('a lease whose guard was used is not passed on: its comparison ends with it', async (t) => {
   const { locks, store } = locksOf(t, server.url)
   const old = await locks.mutex('p').acquire()
   const waits = [locks.mutex('p').acquire(), locks.mutex('p').acquire()]
@@ -71,7 +71,7 @@ test("the user's own comparisons are distinguished from a stale token", async (t
   await lease.release()
 })
 
-test('a guard goes with the lease it was asked for, also after the lease was moved to a longer ttl', async (t) => {
+test('a guard follows the lease it was created for, also after the lease was moved to a longer ttl', async (t) => {
   const { locks, store } = locksOf(t, server.url)
   const lease = await locks.mutex('moved').acquire({ ttl: 10_000 })
   await lease.extend(60_000)

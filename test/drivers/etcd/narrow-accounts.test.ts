@@ -100,7 +100,7 @@ for (const version of ['3.4', '3.5'] satisfies EtcdVersion[]) {
       assert.equal(await lease.release(), 'released')
     })
 
-    test('whoever reaches it, also without a login, sees all leases and can keep any of them alive', async (t) => {
+    test('anybody who reaches it, even without a login, sees all leases and can keep any of them alive', async (t) => {
       const driver = driverOf(t, server.url, app)
       const grant = await driver.acquire(claim('kept', { ttl: 60_000 }), once())
       const { lease: ID } = await entryOf(server, 'kept')
@@ -133,7 +133,7 @@ for (const version of ['3.4', '3.5'] satisfies EtcdVersion[]) {
       assert.equal(await (await locks.mutex('dead').acquire()).release(), 'released')
     })
 
-    test('whoever reaches it can end a lease without keys: a process takes its next lock on a new one', async (t) => {
+    test('anybody who reaches it can end a lease without keys: a process takes its next lock on a new one', async (t) => {
       const { locks } = locksOf(t, server.url, app)
       const stranger = await loggedIn(server, 'nobody')
       for (let round = 0; round < 3; round++) {
@@ -145,7 +145,7 @@ for (const version of ['3.4', '3.5'] satisfies EtcdVersion[]) {
       assert.equal(await (await locks.mutex('idle').acquire({ ttl: 60_000 })).release(), 'released')
     })
 
-    test('whoever reaches it can compact the history: who waits is served all the same', async (t) => {
+    test('anybody who reaches it can compact the history: waiters are still served', async (t) => {
       const { locks } = locksOf(t, server.url, app)
       const others = locksOf(t, server.url, app).locks
       const writer = await locks.readWrite('rw').write.acquire({ ttl: 60_000 })

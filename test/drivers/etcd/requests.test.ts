@@ -178,7 +178,7 @@ test('a thousand leases of one process are looked for with three requests', asyn
   await Promise.all(grants.map((grant) => grant.release()))
 })
 
-test('a lock is handed over at once also when the store has moved on since the line was read', async (t) => {
+test('a lock is handed over at once even if the store has changed since the queue was read', async (t) => {
   const [a, b] = [driverOf(t, server.url), driverOf(t, server.url)]
   const { locks } = locksOf(t, server.url)
   const took: number[] = []

@@ -8,7 +8,7 @@ import { answering } from '../support/standing-still.js'
 const server = `
   listen(require('node:http').createServer((request, response) => arrived((then) => response.end('answered', then))))`
 
-test('an answer that arrived while the event loop stood still is read before its request is given up', async (t) => {
+test('a reply that arrived while the event loop was blocked is read before its request is given up', async (t) => {
   const { port, clock, answerOne, standStill, stop } = await answering(server)
   const host = new HttpHost(new URL(`http://127.0.0.1:${port}`), clock, undefined)
   t.after(() => {

@@ -48,7 +48,7 @@ test('nothing is left ahead of one that was granted', () => {
   assert.deepEqual(second.mayExist(entries), [{ order: 20 }, { order: 30 }])
 })
 
-test('a position before those that are gone: the store has forgotten its past, and so what was known is forgotten', () => {
+test('a position before the vanished ones: the store has lost its history, so the known state is discarded', () => {
   const waiters = new LocalWaiters(bounds, none)
   waiters.join(100)
   waiters.join(90).granted()

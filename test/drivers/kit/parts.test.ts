@@ -22,7 +22,7 @@ import { leakCheck } from '../../support/leaks.js'
 const x: Mode = { kind: 'exclusive' }
 const line = (...modes: Mode[]) => modes.map((mode) => ({ mode }))
 
-test('a place holds when it goes together with all before it, and nobody overtakes', () => {
+test('a queue entry holds when it is compatible with all entries before it, and nobody overtakes', () => {
   const cases: readonly (readonly [before: Mode[], mode: Mode, holds: boolean])[] = [
     [[], x, true],
     [[x], x, false],
@@ -36,7 +36,7 @@ test('a place holds when it goes together with all before it, and nobody overtak
   for (const [before, mode, expected] of cases) assert.equal(isGranted(line(...before), mode), expected)
 })
 
-test('the holders are the beginning of the line', () => {
+test('the holders are the first entries of the queue', () => {
   assert.equal(grantedCount(line(x, x)), 1)
   assert.equal(grantedCount(line(shared, shared, x, shared)), 2)
   assert.equal(grantedCount(line(permits(2, 3), permits(1, 3), permits(1, 3))), 2)

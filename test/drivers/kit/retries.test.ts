@@ -38,7 +38,7 @@ function watch(promise: Promise<unknown>): () => boolean {
 
 const inTenSeconds = (clock: FakeClock) => clock.now() + 10_000
 
-test('what fails is tried again until it succeeds; the first try is waited for', async () => {
+test('a failed release is retried until it succeeds; only the first try is awaited', async () => {
   const { clock, retries, tries, work } = given()
   const tried = watch(retries.try(work, inTenSeconds(clock)))
   assert.equal(tried(), false)
@@ -53,7 +53,7 @@ test('what fails is tried again until it succeeds; the first try is waited for',
   assert.equal(clock.pending, 0)
 })
 
-test('what will never succeed, or is no longer worth it, is not tried again', async () => {
+test('a release that can never succeed, or is no longer useful, is not retried', async () => {
   const { clock, retries, tries, work } = given((error) => error === broken)
   void retries.try(work, inTenSeconds(clock))
   await tries[0]?.fail(new Error('refused'))
@@ -85,7 +85,7 @@ test('close() tries at once what waits for its next try, and a moment later once
   assert.equal(clock.pending, 0)
 })
 
-test('what is on its way at close(), or comes later, and fails is tried once more', async () => {
+test('a release in flight at close(), or a later one, is retried once if it fails', async () => {
   const { clock, retries, tries, work } = given()
   void retries.try(work, inTenSeconds(clock))
   const closed = watch(retries.close(2_000))

@@ -6,7 +6,7 @@ import { openRuntimeDirectory } from '../../../src/drivers/local/runtime-directo
 import { leakCheck } from '../../support/leaks.js'
 import { endAll, freshDirectory } from './processes.js'
 
-test('a client that comes while the thread of those before it ends has a broker all the same', async () => {
+test('a client that connects while the previous broker thread ends still gets a broker', async () => {
   const home = openRuntimeDirectory(freshDirectory(), 'abstract')
   const leave = useDirectory(home.directory)
   startStandby(home.directory)

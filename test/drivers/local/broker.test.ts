@@ -132,7 +132,7 @@ test('a free lock is granted, a taken one is waited for, and the release grants 
   broker.stop()
 })
 
-test('the holder hears when another client begins and ends to wait, and not of its own waits', () => {
+test('the holder learns when another client starts and stops waiting, and not of its own waits', () => {
   const { enter, broker } = desk()
   const [a, b] = [enter(), enter()]
   a.call(...acquire('a'))
@@ -212,7 +212,7 @@ test('a call that arrives once more does not shorten a hold extended since, nor 
   next.broker.stop()
 })
 
-test('who is cut off while it waits and comes back waits on', () => {
+test('a waiter that is cut off and comes back keeps waiting', () => {
   const { enter, broker } = desk()
   const [a, b] = [enter(), enter()]
   a.call(...acquire('a'))
@@ -246,7 +246,7 @@ test('a client that reconnects without naming a hold has released it; an attempt
   broker.stop()
 })
 
-test('a client that reconnects hears whether others wait by now', () => {
+test('a client that reconnects learns whether others wait now', () => {
   const { enter, broker } = desk()
   const [a, b] = [enter(), enter()]
   a.call(...acquire('a'))
@@ -291,7 +291,7 @@ test('an absent holder loses by its ttl, as any other', async () => {
   broker.stop()
 })
 
-test('a claim that comes again when its hold is overdue, and nobody has looked, is answered: it is lost, and another is granted', () => {
+test('a repeated claim whose hold has expired unnoticed is answered: the hold is lost, and a new one is granted', () => {
   const { enter, clock, broker } = desk()
   const [a, b] = [enter(), enter()]
   const told = ({ heard }: Peer) => heard().map(([id, what]) => [id === 0, what])
@@ -398,7 +398,7 @@ test('on a full disk nothing is granted or prolonged, ends go on, and nothing re
   place.broker.stop()
 })
 
-test('the first of another process that has to wait is asked to stand by, and the next one when it has gone', () => {
+test('the first waiting process is asked to stand by, and the next one when it has gone', () => {
   const { enter, broker } = desk()
   const other = { ...here, pid: here.pid + 1 }
   const [a, same, one, two] = [enter(), enter(), enter({ mark: other }), enter({ mark: other })]

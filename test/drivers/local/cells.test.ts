@@ -26,7 +26,7 @@ async function scene() {
   return { ...options, broker, driver, cells, write }
 }
 
-test('what is in a cell outlives the process that ran the broker, and versions go on', async () => {
+test('the value of a cell outlives the process that ran the broker, and versions continue', async () => {
   const { broker, driver, cells, write } = await scene()
   const kept = await write('kept', 0, 'one')
   const removed = await write('removed', (await write('removed', 0, 'x'))?.version ?? 0, undefined)

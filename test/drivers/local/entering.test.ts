@@ -79,7 +79,7 @@ async function relay(directory: string): Promise<Relay> {
   }
 }
 
-test('a wait that is given up between two connections keeps nothing of what it was granted', async () => {
+test('a wait that is given up between two connections keeps nothing that it was granted', async () => {
   const options = { directory: freshDirectory(), socket: 'file' } as const
   const broker = await start(options)
   const holder = await broker.acquire('x')

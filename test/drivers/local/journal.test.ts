@@ -40,7 +40,7 @@ test('a missing journal is an empty one', () => {
   assert.deepEqual(readJournal(freshDirectory()), { floor: 0, holds: [], ended: [], cells: [] })
 })
 
-test('what was granted and not ended is read back as it was', () => {
+test('holds that were granted and not ended are read back unchanged', () => {
   const directory = freshDirectory()
   const journal = openJournal(directory, here, { lines: '', floor: 3 })
   const holds = [
@@ -79,7 +79,7 @@ test('the floor outlives the holds it came from', () => {
   journal.close()
 })
 
-test('cut anywhere, a journal says what its whole lines say', () => {
+test('a journal truncated anywhere yields its complete lines', () => {
   const directory = freshDirectory()
   const journal = openJournal(directory, here, empty)
   for (const attempt of ['a', 'b', 'c']) journal.append(toLines.granted(held(attempt)))
@@ -109,7 +109,7 @@ test('cut anywhere, a journal says what its whole lines say', () => {
   )
 })
 
-test('a new one takes the place of the old one as a whole, and a writer of the old one is not heard', () => {
+test('a new one replaces the old one as a whole, and writes to the old one are ignored', () => {
   const directory = freshDirectory()
   const old = openJournal(directory, here, empty)
   old.append(toLines.granted(held('a')))

@@ -20,7 +20,7 @@ test('inspect and list find nothing held in a directory that is missing, and do 
   await lease.release()
 })
 
-test('what another process holds there is seen as soon as it is there', async () => {
+test('locks that another process holds there are seen as soon as it appears', async () => {
   const directory = join(freshDirectory(), 'later')
   await using locks = createLocks(local({ directory }))
   assert.deepEqual(await locks.list(), [])

@@ -89,7 +89,7 @@ async function areTold(tried: () => Promise<unknown>, told: object): Promise<voi
 
 describe('a name that this user has already', () => {
   for (const manner of manners) {
-    test(`is told with its process before a call gives up: it ${manner}`, async () => {
+    test(`is reported with its process before a call gives up: it ${manner}`, async () => {
       const directory = freshDirectory()
       const squatter = await squat(directory, manner)
       const locks = createLocks(local({ directory }))
@@ -105,7 +105,7 @@ describe('a name that this user has already', () => {
 
 describe('a name that another user has already', () => {
   for (const manner of manners) {
-    test(`keeps nobody from locks: it ${manner}`, async () => {
+    test(`does not block locks: it ${manner}`, async () => {
       const directory = freshDirectory()
       const squatter = await squat(directory, manner, stranger)
       const [one, two] = [createLocks(local({ directory })), await start({ directory, socket: 'abstract' })]
@@ -134,7 +134,7 @@ describe('a name that another user has already', () => {
     await locks.close()
   })
 
-  test('makes one broker of many that come at once, which its leaving, too, leaves alone', async () => {
+  test('gives one broker to many that start at once, also after the stranger has left', async () => {
     const directory = freshDirectory()
     const squatter = await squat(directory, 'says nothing', stranger)
     const counter = join(directory, 'counter')
@@ -172,7 +172,7 @@ describe('a name that another user has already', () => {
     assert.ok(((await late.tryAcquire('kept')) ?? 0) > held.token)
   })
 
-  test('because it was quicker when the broker died, takes nobody what is held, nor does the death of the next broker', async () => {
+  test('because it was faster when the broker died, costs nobody a hold, nor does the death of the next broker', async () => {
     const directory = freshDirectory()
     const [broker, holder] = [await start({ directory }), await start({ directory })]
     await broker.acquire('who-runs-the-broker')
@@ -217,7 +217,7 @@ describe('a name that another user has already', () => {
 })
 
 describe('a stopped broker', () => {
-  test('is taken for no stranger, also when nothing in its directory tells of it any more', async () => {
+  test('is not mistaken for a stranger, even when nothing is left of it in its directory', async () => {
     const directory = freshDirectory()
     const broker = await start({ directory })
     const held = await broker.acquire('x', { ttl: 60_000 })

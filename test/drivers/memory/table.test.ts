@@ -72,7 +72,7 @@ test('a second one waits, and the release grants it in the same step', () => {
   assert.deepEqual(who(freed), ['b'])
 })
 
-test('a try that finds the lock taken is told so and leaves nothing behind', () => {
+test('a try that finds the lock taken reports that and leaves nothing behind', () => {
   const t = table()
   t.ask('a')
   const before = t.row
@@ -105,7 +105,7 @@ test('a repeated acquire keeps its position in the queue', () => {
   assert.deepEqual(who(t.release('a')), ['b'])
 })
 
-test('a repeated release is told so and does not touch the next holder', () => {
+test('a repeated release is recognised and does not touch the next holder', () => {
   const t = table()
   t.ask('a')
   t.ask('b')
@@ -114,7 +114,7 @@ test('a repeated release is told so and does not touch the next holder', () => {
   assert.deepEqual(holders(t.row), ['b'])
 })
 
-test('a release of what was never held is lost', () => {
+test('a release without a hold reports lost', () => {
   const t = table()
   t.ask('a')
   assert.equal(t.release('stranger').answer, 'lost')
@@ -199,7 +199,7 @@ test('a late copy shortens nothing: only a renewal with an order greater than al
   assert.deepEqual([t.row.holds[0]?.ttl, t.standing().holders[0]?.expiresIn], [50, 50])
 })
 
-test('the answer to the one who made an overdue holder leave is its own grant', () => {
+test('a claim that removes an expired holder gets its own grant in the reply', () => {
   const t = table()
   t.ask('a')
   t.ask('b')
@@ -290,7 +290,7 @@ test('a cancel that comes after the grant gives it back', () => {
   assert.equal(t.release('a').answer, 'already-released')
 })
 
-test('force ends all holds and grants the line; the forced holder then learns that it lost', () => {
+test('force ends all holds and grants the queue; the forced holder then learns of its loss', () => {
   const t = table()
   t.ask('r1', shared)
   t.ask('r2', shared)
@@ -304,7 +304,7 @@ test('force ends all holds and grants the line; the forced holder then learns th
   assert.equal(t.release('r1').answer, 'lost')
 })
 
-test('a ticket from an earlier line puts its owner back where it stood', () => {
+test('a ticket from an earlier queue puts its owner back at its position', () => {
   const t = table()
   t.ask('a')
   for (const name of ['one', 'two', 'three']) t.ask(name)
@@ -322,7 +322,7 @@ test('a ticket from an earlier line puts its owner back where it stood', () => {
   assert.equal((answer as { position: number }).position, 2)
 })
 
-test('one who comes back to the head of the queue and fits is granted at once', () => {
+test('a waiter that returns to the head of the queue and fits is granted at once', () => {
   const t = table()
   t.ask('r', shared)
   t.ask('w')

@@ -38,7 +38,7 @@ for (const [flavour, library] of runs) {
     const options = { library, strategy: 'session' } as const
 
     for (const strategy of ['row', 'session'] as const) {
-      it(`is free at once although its process stands still (operator: ${strategy})`, async (t) => {
+      it(`is free at once although its process is paused (operator: ${strategy})`, async (t) => {
         const holder = peer(t, proxy.port, options)
         const [operator, next] = [peer(t, server.port, { library, strategy }), peer(t, server.port, options)]
         const name = `still ${strategy}`
@@ -87,7 +87,7 @@ for (const [flavour, library] of runs) {
       assert.ok((await connections(server)).includes(before ?? 0))
     })
 
-    it('stays as it was for an operator who may not end the connection, who is told so', async (t) => {
+    it('stays unchanged for an operator who may not end the connection, who gets an error', async (t) => {
       const prefix = `rights_${flavour}_`
       for (const statement of migration({ prefix, user: 'app' }).split(';\n'))
         if (statement.trim() !== '') await server.query(statement)

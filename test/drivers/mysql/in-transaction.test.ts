@@ -211,7 +211,7 @@ for (const [flavour, library] of runs) {
       assert.ok(lost[0]?.status === 'rejected' && lost[0].reason instanceof DeadlockError, String(lost[0]))
     })
 
-    it('refuses a connection without a transaction, a pool, and what is no connection', async (t) => {
+    it('refuses a connection without a transaction, a pool, and anything that is not a connection', async (t) => {
       const a = await begun(t)
       await a.commit()
       await assert.rejects(inTransaction(a, 'x', { pool }), /needs an open transaction.*beginTransaction/)

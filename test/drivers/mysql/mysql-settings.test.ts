@@ -1,4 +1,4 @@
-// Settings that MySQL has and MariaDB has not, or takes otherwise.
+// Settings that exist only in MySQL, or that MariaDB treats differently.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { createLocks } from 'holdfast'

@@ -1,4 +1,4 @@
-// Operators' requests beside a crowd of waiters in the same process: they do not stand behind it.
+// Operators' requests beside a crowd of waiters in the same process: they do not queue behind it.
 // Second tier because hundreds wait in it.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'

@@ -9,7 +9,7 @@ import { leakCheck } from '../../support/leaks.js'
 import { type MysqlServer, startMysql } from '../../support/servers/mysql.js'
 import { deadlocks, statements } from './support/peer.js'
 
-it('bad options are reported before any I/O, with what to do', () => {
+it('bad options are reported before any I/O, with the remedy', () => {
   const pool = { getConnection: () => Promise.reject(new Error('never')) }
   const bad: readonly [options: object | undefined, complaint: RegExp][] = [
     [undefined, /mysql\(\) takes options such as \{ pool \}, got undefined/],
@@ -26,7 +26,7 @@ it('bad options are reported before any I/O, with what to do', () => {
   assert.throws(() => migration({ user: `a'b` }), /user must be a name or name@host/)
 })
 
-it('a callback pool of mysql2 is refused, with what to pass instead', async () => {
+it('a callback pool of mysql2 is refused, and the error says what to pass instead', async () => {
   const plain = createPlain({})
   assert.throws(() => mysql({ pool: plain as never }), /pass pool.promise\(\)/)
   await plain.promise().end()

@@ -1,4 +1,4 @@
-// What one statement does to many rows. Several locks taken at once; and renewals of many holds: what they cost, what each is told, and that one that is in the way is in nobody else's.
+// What one statement does to many rows. Several locks taken at once; and renewals of many holds: their cost, the result of each, and that a blocked row blocks no other.
 import assert from 'node:assert/strict'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import { type Connection, createConnection, createPool } from 'mysql2/promise'
@@ -57,7 +57,7 @@ for (const flavour of ['mariadb', 'mysql'] as const) {
       await one.release()
     })
 
-    it('tell each what became of it: an operator has taken it, its row has gone, its place among readers has', async (t) => {
+    it('report the fate of each: an operator has taken it, its row is gone, its entry among the readers is gone', async (t) => {
       const driver = driverOf(t)
       const reader = claim('told, shelf', { ttl, mode: shared })
       const grants = await Promise.all([

@@ -116,7 +116,7 @@ for (const [flavour, library] of runs) {
       assert.equal(await lease?.release(), 'released')
     })
 
-    it('can take again what it could not release in time, once it is heard again', async (t) => {
+    it('can retake a lock that it could not release in time, once it is connected again', async (t) => {
       const locks = peer(t, proxy.port, { ...options, commandTimeout: 300 })
       const other = await locks.mutex('keeps the connection').acquire({ ttl: 60_000 })
       const lease = await locks.mutex('late').acquire({ ttl: 1_000 })
@@ -130,7 +130,7 @@ for (const [flavour, library] of runs) {
       await other.release()
     })
 
-    it('does not take a lock by force from who came after the one it was taken from, when that answer is lost', async (t) => {
+    it('does not force-release the next holder’s lock when the reply to a forced release is lost', async (t) => {
       // Of more connections another one, broken as well, could be asked then: its answer is an error.
       const operator = peer(t, proxy.port, { ...options, size: 1, commandTimeout: 60_000 })
       const [a, b] = [peer(t, server.port, options), peer(t, server.port, options)]

@@ -1,4 +1,4 @@
-// A `typeCast` of the pool changes what the application reads, and nothing that the locks read.
+// A `typeCast` of the pool changes the application's results, not those of the locks.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createLocks, type Locks } from 'holdfast'

@@ -99,7 +99,7 @@ function grantsOf(attempt: string, name: string): string[] {
   return [`g ${attempt}`, `g ${attempt} ${old}`, `n ${attempt} 0`, `n ${attempt} -1`, `n ${attempt} x`]
 }
 
-test('forged grants, sent to a waiter as fast as can be, make no holder, and the true one is heard', async (t) => {
+test('a flood of forged grants to a waiter makes no holder, and the genuine one takes effect', async (t) => {
   const [a, b] = await pair(t, 'grants')
   const spy = await spyOn(t)
   const lease = await a.locks.mutex('grants').acquire({ ttl: 600_000 })
@@ -146,7 +146,7 @@ test('a forged grant of another process’s attempt does not make anybody end it
   assert.equal(await (await asked).release(), 'released')
 })
 
-test('forged revocations lose no lease, and a true one among them is reported at once, as revoked', async (t) => {
+test('forged revocations lose no lease, and a genuine one among them is reported at once, as revoked', async (t) => {
   const [a, b] = await pair(t, 'revoked')
   const spy = await spyOn(t)
   const lease = await a.locks.mutex('revoked').acquire({ ttl: 600_000 })
@@ -187,7 +187,7 @@ test('forged revocations do not keep a waiter from its turn', async (t) => {
   assert.equal(await next.release(), 'released')
 })
 
-test('true messages that come again, and garbage of eight thousand bytes, do nothing', async (t) => {
+test('replayed genuine messages, and eight thousand bytes of garbage, have no effect', async (t) => {
   const [a, b] = await pair(t, 'again')
   const spy = await spyOn(t)
   const first = await a.locks.mutex('again').acquire({ ttl: 600_000 })
@@ -227,7 +227,7 @@ test('true messages that come again, and garbage of eight thousand bytes, do not
   assert.equal(await (await others).release(), 'released')
 })
 
-test('forged changes of a cell open no latch, and the true one is heard', async (t) => {
+test('forged changes of a cell open no latch, and the genuine one takes effect', async (t) => {
   const [a, b] = await pair(t, 'cell')
   const spy = await spyOn(t)
   const latch = a.locks.latch('cell')

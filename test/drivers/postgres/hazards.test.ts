@@ -1,4 +1,4 @@
-// What is known to go wrong with locks in PostgreSQL, made to happen on a real server, and what comes of it here
+// Known failures of locks in PostgreSQL, reproduced on a real server, and their effect here
 // (docs/hazards.md has them all).
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'

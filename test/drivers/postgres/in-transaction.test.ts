@@ -1,4 +1,4 @@
-// The lock that lives in a transaction of the user's own.
+// The lock inside the user's own transaction.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Pool } from 'pg'
@@ -67,7 +67,7 @@ test('is released by a rollback and by the end of the connection; tokens grow', 
   await b.query('commit')
 })
 
-test('ends with the savepoint it was taken after, though the transaction goes on', async (t) => {
+test('ends with the savepoint after which it was acquired, although the transaction continues', async (t) => {
   const [a, b] = [await pool.connect(), await pool.connect()]
   t.after(() => {
     a.release()
@@ -126,7 +126,7 @@ test('may be shared by readers', async () => {
   }
 })
 
-test('is refused where it would not do what it says, with the remedy', async () => {
+test('is refused where it would not work as documented, with the remedy', async () => {
   const client = await pool.connect()
   try {
     await assert.rejects(inTransaction(client, 'x'), {

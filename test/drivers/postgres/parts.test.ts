@@ -1,4 +1,4 @@
-// The parts that need no server: what errors mean, when a push is believed, what options are refused.
+// The parts that need no server: what errors mean, when a push is trusted, which options are refused.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Pool } from 'pg'

@@ -16,7 +16,7 @@ after(() => server.stop())
 
 const count = async (text: string) => Number((await server.sql(text))[0]?.['n'])
 
-test('two hundred dead waiters cost who is behind them nothing', async (t) => {
+test('two hundred dead waiters cost the waiter behind them nothing', async (t) => {
   const [a, b] = [peer(t, server.port), peer(t, server.port, { onlyTold: true })]
   const dead = await cabled(t, server)
   const lease = await a.locks.mutex('dead').acquire({ ttl: 120_000 })
@@ -52,7 +52,7 @@ test('two hundred dead waiters cost who is behind them nothing', async (t) => {
   await Promise.all(waits)
 })
 
-test('a lock that is kept free for a waiter that polls lets in what can hold beside it', async (t) => {
+test('a lock reserved for a polling waiter admits compatible claims', async (t) => {
   const [holder, other] = [peer(t, server.port), peer(t, server.port)]
   const silent = await cabled(t, server, { listen: false })
   const whole = await holder.locks.mutex('page').acquire()

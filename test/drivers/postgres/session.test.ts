@@ -1,4 +1,4 @@
-// The strategy `session`: what hangs on one connection, and what happens when it ends.
+// The strategy `session`: what depends on the one connection, and what happens when it ends.
 // Second tier because `row` is the default; conformance/postgres-session.test.ts is in this tier, too.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
@@ -17,7 +17,7 @@ after(() => server.stop())
 const session = { strategy: 'session' } as const
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
-test('when its connection is killed every lease is lost at once, and told so', async (t) => {
+test('when its connection is killed every lease is lost at once, and its holder is notified', async (t) => {
   const [a, b] = [peer(t, server.port, session), peer(t, server.port, session)]
   const leases = await Promise.all([1, 2, 3].map((i) => a.locks.mutex(`lost ${i}`).acquire({ ttl: 30_000 })))
   const why: string[] = []
@@ -31,7 +31,7 @@ test('when its connection is killed every lease is lost at once, and told so', a
   await next.release()
 })
 
-test('a waiter whose connection is killed goes on waiting', async (t) => {
+test('a waiter whose connection is killed keeps waiting', async (t) => {
   const [a, b] = [peer(t, server.port, session), peer(t, server.port, session)]
   const name = 'killed waiter'
   const lease = await a.locks.mutex(name).acquire()
@@ -187,7 +187,7 @@ test('namespaces in the same tables are apart: who holds, who waits, what there 
   await (await waits).release()
 })
 
-test('waiting for what a transaction holds leaves the rest of the process alone', async (t) => {
+test('waiting for a lock of a transaction does not block the rest of the process', async (t) => {
   const [a, b] = [peer(t, server.port, session), peer(t, server.port)]
   await a.locks.mutex('warm').run(() => undefined)
   const client = await b.pool.connect()
@@ -214,7 +214,7 @@ test('waiting for what a transaction holds leaves the rest of the process alone'
 })
 
 for (const strategy of ['row', 'session'] as const) {
-  test(`a healthy application forgets what it used once (${strategy})`, async (t) => {
+  test(`a healthy application forgets names that it used once (${strategy})`, async (t) => {
     const { locks } = peer(t, server.port, {
       strategy,
       retention: 60_000,
@@ -244,7 +244,7 @@ for (const strategy of ['row', 'session'] as const) {
   })
 }
 
-test('what a dead session left in the tables counts for nothing', async (t) => {
+test('rows left by a dead session are ignored', async (t) => {
   const [a, b] = [peer(t, server.port, session), peer(t, server.port, session)]
   const name = 'left over'
   await a.locks.mutex(name).acquire({ ttl: 30_000 })
@@ -256,7 +256,7 @@ test('what a dead session left in the tables counts for nothing', async (t) => {
   assert.deepEqual(await server.sql(`select name from holdfast_holds where name like '%left over'`), [])
 })
 
-test('the place of a dead waiter keeps nobody out for as long as the clock of the server was set back', async (t) => {
+test('the entry of a dead waiter does not block others for as long as the server’s clock was set back', async (t) => {
   const a = peer(t, server.port, session)
   const name = 'set back'
   await a.locks.mutex(name).run(() => undefined)
@@ -304,7 +304,7 @@ test('a statement that is cancelled after it has the advisory lock leaves none: 
   await lasting.release()
 })
 
-test('what a refused commit leaves of an advisory lock is released', async (t) => {
+test('an advisory lock left over by a refused commit is released', async (t) => {
   const [a, b] = [peer(t, server.port, session), peer(t, server.port, session)]
   const name = 'refused commit'
   await a.locks.mutex(name).run(() => undefined)

@@ -49,7 +49,7 @@ test('an uncontended acquire and release are two statements', async (t) => {
   assert.deepEqual(await counted(), { acquire: 50, release: 50 })
 })
 
-test('a hand-over is two statements: the release, and the request of the one who is notified', async (t) => {
+test('a hand-over is two statements: the release, and the request of the notified waiter', async (t) => {
   const [a, b] = [peer(t, server.port), peer(t, server.port)]
   const name = 'handed over'
   // Both have their channel: the first wait opens it, and asks once more; a moment later each checks what it holds.

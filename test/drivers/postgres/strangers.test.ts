@@ -1,4 +1,4 @@
-// Others may create things in the same database. What they made under our names is not used, and what they made besides is not found.
+// Others may create objects in the same database. Their objects under our names are not used, and their other objects are not found.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { Client } from 'pg'
@@ -53,7 +53,7 @@ async function refused(t: TestContext, schema: string, message: RegExp): Promise
   }
 }
 
-test('tables that somebody else made before are refused, and nothing of them runs', async (t) => {
+test('tables that a stranger created before are refused, and none of their code runs', async (t) => {
   await open('shared')
   await as(
     'mallory',
@@ -68,7 +68,7 @@ test('tables that somebody else made before are refused, and nothing of them run
   assert.equal(await isSuper('mallory'), false)
 })
 
-test('a function of our names that somebody else made is refused', async (t) => {
+test('a function with our name that a stranger created is refused', async (t) => {
   await open('functions')
   await server.sql(migration({ schema: 'functions' }))
   await peer(t, server.port, { schema: 'functions' })
@@ -87,7 +87,7 @@ test('a function of our names that somebody else made is refused', async (t) => 
   assert.equal(await isSuper('mallory'), false)
 })
 
-test('a trigger that somebody else made on our tables is refused', async (t) => {
+test('a trigger that a stranger created on our tables is refused', async (t) => {
   await open('triggers')
   await server.sql(migration({ schema: 'triggers' }))
   await server.sql('grant trigger on triggers.holdfast_locks to mallory')
@@ -100,7 +100,7 @@ test('a trigger that somebody else made on our tables is refused', async (t) => 
   assert.equal(await isSuper('mallory'), false)
 })
 
-test('what somebody else made in the path of the caller is not found', async (t) => {
+test('objects that a stranger created in the caller’s search path are not found', async (t) => {
   await open('path')
   // It fits better than the one of PostgreSQL, which takes anything.
   await as(

@@ -1,4 +1,4 @@
-// The subscription of a process breaks and comes back: what happened meanwhile is found then.
+// The subscription of a process breaks and is restored: changes in between are found then.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import type { Locks } from '../../../src/index.js'

@@ -137,7 +137,7 @@ for (const level of ['repeatable read', 'serializable']) {
   })
 }
 
-test('a release that is repeatable read tells a waiter whose channel came up after it began', async (t) => {
+test('a release at REPEATABLE READ notifies a waiter whose channel came up after it began', async (t) => {
   const schema = 'patient'
   await peer(t, server.port, { schema })
     .locks.mutex('began')
@@ -246,7 +246,7 @@ test('many processes that find no tables make them once', async (t) => {
   assert.equal(new Set(tokens).size, 8)
 })
 
-test('what the role may not do is said, with the remedy', async (t) => {
+test('the error names the right that the role lacks, and the remedy', async (t) => {
   await server.sql('create role nobody_special login')
   const config = { user: 'nobody_special' }
   const without = peer(t, server.port, { config, schema: 'forbidden' })
@@ -275,7 +275,7 @@ test('a table that somebody has renamed is reported as missing, with the remedy'
   await (await newcomer.locks.mutex('x').acquire()).release()
 })
 
-test('a name nobody has used for long is forgotten, and its tokens go on growing', async (t) => {
+test('a name unused for long is forgotten, and its tokens keep growing', async (t) => {
   const { locks } = peer(t, server.port)
   const token = await locks.mutex('idle').run((lease) => lease.token)
   const held = await locks.mutex('busy').acquire()

@@ -1,4 +1,4 @@
-// When a server is not trusted with new locks, and for how long: the rule in the scripts, with a clock and an INFO of the test's own.
+// When a server is not trusted with new locks, and for how long: the rule in the scripts, with a clock and an INFO that the test provides.
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, test } from 'node:test'
 import { Redis } from 'ioredis'
@@ -127,7 +127,7 @@ test('a server that has been up for long and from which nothing was deleted is t
   assert.equal(await someone().comes(), 'granted')
 })
 
-test('a server without a marker that has just started grants nothing until what it may have forgotten has run out', async () => {
+test('a server without a marker that has just started grants nothing until all that it may have forgotten has expired', async () => {
   await at(0, { boot: 'a', began: -5 })
   assert.equal(await someone().comes(), 26)
   assert.equal(await someone({ strict: false }).comes(), 26, 'once it is so, it is so for everybody')
@@ -141,7 +141,7 @@ test('an operator can say that it is a new one', async () => {
   assert.equal(await someone().comes(), 'granted')
 })
 
-test('what an operator says is not believed by who knows better', async () => {
+test('an operator’s mark is ignored by a process that knows better', async () => {
   const one = await settled()
   await client.set('hf:boot', 'new')
   assert.equal(await one.ask(), 'stranger')
@@ -154,7 +154,7 @@ for (const called of ['flushall', 'flushdb', 'swapdb', 'debug', 'config|resetsta
     assert.equal(await someone().comes(), 31)
   })
 
-test('a newcomer that is not strict takes a server without a marker for new, but not for those who know better', async () => {
+test('a newcomer that is not strict takes a server without a marker for new, but not on behalf of processes that know better', async () => {
   const old = await settled()
   await client.del('hf:boot')
   await at(10, { boot: 'a', called: 'flushall' })
@@ -184,7 +184,7 @@ test('data deleted under a process that knew them are missed from the moment tha
   assert.equal(await one.comes(), 31)
 })
 
-test('a restart with its data is barred until what it may have forgotten has run out, counted from its start', async () => {
+test('after a restart with data nothing is granted until all that may be missing has expired, counted from the start', async () => {
   const old = await settled()
   await at(100, { boot: 'b', began: 95 })
   assert.equal(
@@ -228,7 +228,7 @@ test('a restart found long afterwards is not barred', async () => {
   assert.equal(await someone().comes(), 'granted')
 })
 
-test('a promotion is barred from the moment it is noticed, for nobody knows when it was', async () => {
+test('a quarantine after a promotion counts from the moment it is noticed, because nobody knows when it happened', async () => {
   const old = await settled()
   await at(1000, { boot: 'replica', promoted: true })
   assert.equal(await someone().comes(), 31)
@@ -261,7 +261,7 @@ test('a new prefix on a replicated server is used at once, and so is one that is
   assert.equal(await one.comes(), 'granted')
 })
 
-test('who knew other data does not stop a replicated server that others know from before', async () => {
+test('a process that knew other data does not bar a replicated server that others know from before', async () => {
   const old = await settled()
   await client.del('hf:boot')
   await at(100, { boot: 'b', offset: 1, replicas: 1 })
@@ -313,7 +313,7 @@ for (const [what, before, later, always] of [
     assert.equal(await one.ask(), 31)
   })
 
-test('a server that had synced every write and lost it all the same is found out by who knew its data', async () => {
+test('a server that synced every write but lost its data is noticed by a process that knew the data', async () => {
   await at(0, { boot: 'a', aof: true })
   const old = someone()
   await old.meet('1')
@@ -329,7 +329,7 @@ test('a longer maxTtl of one process holds for all that come after', async () =>
   assert.equal(await someone().comes(), 601)
 })
 
-test('a longer maxTtl that was lost with the data is brought back by who knew it', async () => {
+test('a longer maxTtl that was lost with the data is restored by a process that knew it', async () => {
   const long = await settled({ maxTtl: 600 })
   await client.del('hf:boot')
   await at(10, { boot: 'b', began: 10 })

@@ -1,4 +1,4 @@
-// Locks that are closed in the middle of an outage, by clients that keep no commands for later: what their waits left behind on the server is
+// Locks that are closed in the middle of an outage, by clients that queue no commands: what their waits left behind on the server is
 // ended as soon as it can be asked again. A server that stays away does not keep `close()` for long.
 import assert from 'node:assert/strict'
 import type { EventEmitter } from 'node:events'

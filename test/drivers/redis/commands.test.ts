@@ -1,4 +1,4 @@
-// What it costs the server, counted by the server.
+// The commands that locks cost, counted by the server.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { scriptHash } from '../../../src/drivers/redis/pipeline.js'
@@ -33,7 +33,7 @@ test('64 locks taken in one tick are two commands, and so are their releases', a
 })
 
 for (const n of [2, 16, 64]) {
-  test(`a place in line and a hand-over between ${n} processes are three commands`, async (t) => {
+  test(`a queue entry and a hand-over between ${n} processes are three commands`, async (t) => {
     const peers = Array.from({ length: n }, () => peer(t, server.port))
     const name = `hand-over ${n}`
     const [first] = peers

@@ -1,4 +1,4 @@
-// A lease that goes on in another process although the store may not be done with it.
+// A lease that moves to another process although the store may still execute an earlier request.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Redis } from 'ioredis'

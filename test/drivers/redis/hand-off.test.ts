@@ -1,4 +1,4 @@
-// Every race of the direct hand-off, each made to happen on a real server.
+// Every race of the direct hand-off, reproduced on a real server.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import type { Locks } from '../../../src/index.js'
@@ -246,7 +246,7 @@ test('fairness: a waiter granted past an absent one knows that others wait', asy
   await (await late)?.release()
 })
 
-test('a holder whose process has never waited hears of a forced release with its next renewal, and not before', async (t) => {
+test('a holder whose process has never waited learns of a forced release at its next renewal, not before', async (t) => {
   const [a, b] = [peer(t, server.port), peer(t, server.port)]
   const lease = await a.locks.mutex('never waited').acquire({ ttl: 60_000 })
   assert.equal(await b.locks.forceRelease('never waited'), 1)
@@ -288,7 +288,7 @@ test('a lock that was granted while the subscription was away: its holder is not
   assert.equal(signal.reason.why, 'revoked')
 })
 
-test('a waiter that stands still for longer than its ttl just as it is granted the lock queues again, at the end', async (t) => {
+test('a waiter that is paused for longer than its ttl just as it is granted the lock queues again, at the end', async (t) => {
   const first = await held(t, 'stands still')
   const still = await wired(t, { env: { clock: withoutLooking() } })
   const asked = still.driver.acquire(claim('stands still', { ttl: 1_000 }), waiting())

@@ -1,4 +1,4 @@
-// Hazards that no other file here shows: replicas that are behind, old masters that go on, waiters that are gone by the
+// Hazards that no other file here covers: lagging replicas, old masters that keep serving, waiters that are gone by the
 // dozen, claims of a connection that has been replaced, and what the server is left with.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -123,7 +123,7 @@ test('H23: a replica that is behind says "free"; asked for a lock it refuses, an
   assert.equal(await lease.release(), 'released')
 })
 
-test('zombie enqueue: a request to enqueue that arrives after its caller left makes nobody wait', async (t) => {
+test('zombie enqueue: a request to enqueue that arrives after its caller left queues nobody', async (t) => {
   const proxy = await startProxy({ port: server.port })
   t.after(() => proxy.stop())
   const [direct, gone] = [driverOf(t, server.port), driverOf(t, proxy.port, { commandTimeout: 150 })]
@@ -184,7 +184,7 @@ test('a wait shorter than a request may take says that the server has not answer
   await locks.close()
 })
 
-test('an answer that arrived while the event loop stood still is read before its request is given up', async (t) => {
+test('a reply that arrived while the event loop was blocked is read before its request is given up', async (t) => {
   const { driver } = driverOf(t, server.port, { commandTimeout: 200 })
   const warm = await driver.acquire(claim('warm'), waiting())
   await warm?.release().catch(() => undefined)

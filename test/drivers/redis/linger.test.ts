@@ -1,4 +1,4 @@
-// Lock caching (`linger`): what is kept, who gets it, and what must never be reused. Frozen and killed processes: faults/caching.test.ts.
+// Lock caching (`linger`): what is cached, who gets it, and what must never be reused. Frozen and killed processes: faults/caching.test.ts.
 // Long because each hazard of the protocol has its test here.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
@@ -124,7 +124,7 @@ test('a single attempt is not refused by a cache where a round trip takes longer
   })
 })
 
-test('a single attempt that a real holder refuses leaves no place in line', async (t) => {
+test('a single attempt that a real holder refuses leaves no queue entry', async (t) => {
   const [a, b] = peers(t)
   await cached(a, 'really held')
   const lease = await a.locks.mutex('really held').acquire({ ttl, linger })
@@ -247,7 +247,7 @@ test('check knows which token is in use, and elsewhere it does not guess', async
   await lease.release()
 })
 
-test('what is never cached, because it is not renewed, is not taken for it elsewhere', async (t) => {
+test('a lock that is never cached, because it is not renewed, does not look cached elsewhere', async (t) => {
   const [a, b] = peers(t)
   const lease = await a.locks.mutex('not renewed').acquire({ ttl, linger, autoRenew: false })
   assert.equal(await b.locks.check(lease), true)
@@ -360,7 +360,7 @@ test('a lost push is repeated when the waiter looks again', async (t) => {
 })
 
 for (const what of ['talk', 'hear'] as const) {
-  test(`what was cached is not reused after its connection broke (${what})`, async (t) => {
+  test(`a cached lock is not reused after its connection broke (${what})`, async (t) => {
     const a = await wired(t)
     const b = peer(t, server.port)
     const token = await cached(a, `broke ${what}`)

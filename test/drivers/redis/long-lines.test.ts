@@ -1,4 +1,4 @@
-// More in line than one run of a script looks at: whatever stands before the live, they have the lock at once. No timer of theirs rings here.
+// A queue longer than one run of a script examines: whatever is ahead of live waiters, they get the lock at once. None of their timers fires here.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { leakCheck } from '../../support/leaks.js'

@@ -1,4 +1,4 @@
-// The parts without a server: names to keys, what is pushed, bad options.
+// The parts without a server: names to keys, pushes, bad options.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import fc from 'fast-check'

@@ -1,4 +1,4 @@
-// A refused login: the errors and events say so, and do not have the password. ioredis keeps the arguments of the command that failed, which
+// A refused login: errors and events report it without the password. ioredis keeps the arguments of the command that failed, which
 // Node prints with an error that nobody catches.
 // Second tier because it asks with every version of ioredis, and waits for each to be refused.
 import assert from 'node:assert/strict'

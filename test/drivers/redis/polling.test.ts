@@ -1,4 +1,4 @@
-// Waiting where nothing can be pushed: no subscriber wanted, or no right to channels.
+// Waiting without pushes: no subscriber wanted, or no right to channels.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createLocks } from '../../../src/create-locks.js'
@@ -89,7 +89,7 @@ test('a polling waiter that died blocks a free lock until it has been silent for
   await next.release()
 })
 
-test('a lock that is kept free for a waiter that polls lets in what can hold beside it', async (t) => {
+test('a lock reserved for a polling waiter admits compatible claims', async (t) => {
   const [holder, silent, other] = [
     peer(t, server.port),
     peer(t, server.port, { subscriber: false }),
@@ -140,7 +140,7 @@ test('a waiter behind one that a place is kept free for asks again when that wai
   await stays.release()
 })
 
-test('however many it is kept free for, nobody is let in who does not fit beside them', async (t) => {
+test('however many waiters it is reserved for, no incompatible claim is admitted', async (t) => {
   const [holder, silent, writer] = [
     peer(t, server.port),
     peer(t, server.port, { subscriber: false }),

@@ -1,4 +1,4 @@
-// Every way a server refuses, on a real one: never "acquired", never "lost"; waited out where it passes, told with a
+// Every kind of refusal, on a real server: never "acquired", never "lost"; waited out if temporary, reported with a
 // remedy where it stays.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'

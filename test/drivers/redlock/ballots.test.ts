@@ -1,4 +1,4 @@
-// Which ballots are asked with and voted for when clocks differ, rounds are slow and servers forget.
+// Which ballots are proposed and voted for when clocks differ, rounds are slow and servers forget.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { release, vote } from '../../../src/drivers/redlock/scripts.js'
@@ -93,7 +93,7 @@ test('a lock is remembered until the clock has passed its ballots, so that token
   await next.release()
 })
 
-test('a try is asked again with the ballot it was told, so a free lock is not taken for one in use', async (t) => {
+test('a try is repeated with the ballot that it was told, so a free lock does not look taken', async (t) => {
   const here = scene(3, 'try:')
   const [a, b] = (await cabled(t, here, 2)) as [Cabled, Cabled]
   await meet(here, a.driver, b.driver)
@@ -127,7 +127,7 @@ test('a clock past the year 2112 has no vote until it is set right, and leaves n
   assert.equal(await grant.release(), 'released')
 })
 
-test('what one server votes for: once it has named a ballot, all greater ones; and never less than it may have forgotten', async (t) => {
+test('a server’s votes: once it has named a ballot, only greater ones; and never a lower one than it may have forgotten', async (t) => {
   const [server] = five.servers
   assert.ok(server)
   const keys = ['redlock{named}', 'marker of the named']

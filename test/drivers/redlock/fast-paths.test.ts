@@ -172,7 +172,7 @@ test('every script does with its short cut what it does without', async () => {
   }
 })
 
-test('something else under the name of a lock is an error, and stays what it is', async () => {
+test('a foreign key under the name of a lock is an error, and stays unchanged', async () => {
   await using server = await startRedis()
   const redis = new Redis(server.port)
   try {

@@ -78,7 +78,7 @@ async function spyOn(t: TestContext) {
   }
 }
 
-test('forged wake-ups, sent to a waiter as fast as can be, make no holder and no storm, and the true one is heard', async (t) => {
+test('a flood of forged wake-ups to a waiter makes no holder and causes no storm, and the genuine one takes effect', async (t) => {
   const spy = await spyOn(t)
   const clock = slowClock()
   const [a, b] = [
@@ -134,7 +134,7 @@ test('a wake-up with the attempt of a holder, or of another process, changes not
   assert.equal(await (await asked)?.release(), 'released')
 })
 
-test('true messages that come again, and garbage of a megabyte, do nothing', async (t) => {
+test('replayed genuine messages, and a megabyte of garbage, have no effect', async (t) => {
   const spy = await spyOn(t)
   const [a, b] = [locksOf(t, scene), locksOf(t, scene)]
   await meet(scene, driverOf(t, scene))

@@ -1,4 +1,4 @@
-// What `inspect` says of a lock while the servers disagree, or some do not answer.
+// What `inspect` reports about a lock while the servers disagree, or some do not reply.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { vote } from '../../../src/drivers/redlock/scripts.js'
@@ -55,7 +55,7 @@ test('a holder with a bare majority is listed while one of its servers does not 
   await assert.rejects(b.driver.inspect('bare'), { code: 'BACKEND' })
 })
 
-test('a vote that one server kept of a failed attempt is no holder, and is not named instead of the holder', async (t) => {
+test('a vote left on one server by a failed attempt makes no holder, and is not named instead of the holder', async (t) => {
   const here = scene(5)
   const [a, b] = (await cabled(t, here, 2, { commandTimeout: 2_000 })) as [Cabled, Cabled]
   await meet(here, a.driver, b.driver)

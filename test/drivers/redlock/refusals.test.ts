@@ -1,4 +1,4 @@
-// Servers that refuse until somebody acts: waiting for their votes is useless.
+// Servers that refuse until somebody acts: waiting for their votes is pointless.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { createLocks, type Locks } from 'holdfast'
@@ -94,7 +94,7 @@ test('a majority that refuses the password ends a wait at once, a minority does 
   await (await served.mutex('free').acquire({ wait })).release()
 })
 
-test('what was refused before a wait does not end it: the cause may be gone', async (t) => {
+test('a refusal before a wait does not end the wait: the cause may be gone', async (t) => {
   await allow(majority, '-smembers')
   const locks = start(t)
   const refusal = { code: 'BACKEND', message: /refused \(NOPERM\)/ }

@@ -193,7 +193,7 @@ test('H35: five contenders whose requests reach five servers in different orders
   )
 })
 
-test('single attempts that split the votes between them are not all told that it is not free', async (t) => {
+test('single attempts that split the votes do not all report "not free"', async (t) => {
   const here = scene(3)
   const tries = await cabled(t, here, 3)
   await meet(here, ...tries.map(({ driver }) => driver))

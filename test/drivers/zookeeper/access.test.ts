@@ -39,7 +39,7 @@ test('over TLS a lock is taken, waited for, handed over and kept', async () => {
   for (const locks of [a, b, plain]) await locks.close()
 })
 
-test('a certificate that nobody vouches for, or of another name, is refused, and the error says so', async () => {
+test('an untrusted certificate, or one for another name, is refused, and the error says so', async () => {
   const refused: readonly (readonly [ZookeeperOptions['tls'], RegExp])[] = [
     [{}, /self[- ]signed certificate/],
     [
@@ -63,7 +63,7 @@ test('a certificate that nobody vouches for, or of another name, is refused, and
   }
 })
 
-test('who speaks plainly to the port of TLS, or TLS to the plain one, gets no lock and no answer', async () => {
+test('plain text to the TLS port, or TLS to the plain port, gets no lock and no reply', async () => {
   for (const locks of [open({}), open({ tls: { ca } }, server.address)]) {
     await assert.rejects(locks.mutex('secret').acquire({ wait: 1_500 }), {
       code: 'UNAVAILABLE',
@@ -83,7 +83,7 @@ test('a URL asks for TLS with its certificate', async () => {
   assert.throws(() => target(`zookeeper://${secure}?tls=yes`), /tls=yes; it is true or false/)
 })
 
-test('a login and acl creator: who logs in alike shares the locks, nobody else has or sees them, also over TLS', async () => {
+test('a login and acl creator: clients with the same login share the locks, nobody else acquires or sees them, also over TLS', async () => {
   const digest = (credential: string) => ({ auth: { scheme: 'digest', credential }, chroot: '/ours' })
   const a = open({ ...digest('app:one'), acl: 'creator' }, server.address)
   const b = open({ ...digest('app:one'), acl: 'creator', tls: { ca } })
@@ -107,7 +107,7 @@ test('a login and acl creator: who logs in alike shares the locks, nobody else h
   for (const locks of [a, b, other, nobody]) await locks.close()
 })
 
-test('who may only read sees who holds, and takes nothing', async () => {
+test('an account that may only read sees the holders, and acquires nothing', async () => {
   const anyone = { scheme: 'world', id: 'anyone', permissions: 'r' }
   const login = { scheme: 'digest', credential: 'app:one' }
   const own = { scheme: 'auth', id: '', permissions: 'crwda' }
@@ -126,7 +126,7 @@ test('who may only read sees who holds, and takes nothing', async () => {
   for (const locks of [a, reader]) await locks.close()
 })
 
-test('who may not write to the node of a lock that was passed on is refused, and tokens go on growing', async () => {
+test('a client that may not write to the node of a lock that was passed on is refused, and tokens keep growing', async () => {
   const others = { scheme: 'world', id: 'anyone', permissions: 'crd' }
   const own = { scheme: 'auth', id: '', permissions: 'crwda' }
   const login = { auth: { scheme: 'digest', credential: 'app:one' }, acl: [own, others], chroot: '/passed' }

@@ -1,4 +1,4 @@
-// The token used on the ensemble itself: a user's multi that is carried out only while the lease holds.
+// The token used on the ensemble itself: a user's multi that is executed only while the lease holds.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createLocks } from 'holdfast'
@@ -37,7 +37,7 @@ test('a guarded multi writes while the lease is held, and not a moment longer', 
   for (const { locks } of [one, two]) await locks.close()
 })
 
-test('a lease whose guard was asked for is not passed on: its check ends with it', async () => {
+test('a lease whose guard was used is not passed on: its check ends with it', async () => {
   const { store, locks } = open()
   const old = await locks.mutex('p').acquire()
   const waits = [locks.mutex('p').acquire(), locks.mutex('p').acquire()]
@@ -56,7 +56,7 @@ test('a lease whose guard was asked for is not passed on: its check ends with it
   await locks.close()
 })
 
-test('a refusal of an operation of its own is distinguished, and nothing of it is done', async () => {
+test('the refusal of one of the caller’s own operations is distinguished, and nothing is executed', async () => {
   const { store, locks } = open()
   const lease = await locks.mutex('own').acquire()
   const made = { type: 'create', path: '/half', data: 'x' } as const

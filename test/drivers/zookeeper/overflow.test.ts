@@ -1,4 +1,4 @@
-// The server's count of places at its end, on a real server whose data say that it is nearly there.
+// The overflow of the server's sequence numbers, on a real server whose data put it close to the limit.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
@@ -33,7 +33,7 @@ async function numbers(ask: (word: string) => Promise<string>): Promise<number[]
   return [...(await ask('dump')).matchAll(/-lock-(-?\d+)/g)].map(([, digits]) => Number(digits))
 }
 
-test('when the numbers are used up nobody holds beside another, everybody is served, and they begin anew', async () => {
+test('when the numbers are exhausted there is one holder at a time, everybody is served, and the numbers restart', async () => {
   const server = await startZookeeper({
     prepare: (data) => almostFull(data, 2147483640),
     config: ['maxSessionTimeout=60000'],

@@ -1,4 +1,4 @@
-// What can be told without a server: the order of the line, names, options, the encoding, how long a session is good for.
+// Parts that need no server: the order of the queue, names, options, the encoding, the validity of a session.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { exclusive, permits, shared } from '../../../src/core/mode.js'
@@ -58,7 +58,7 @@ describe('the line', () => {
       assert.equal(parseEntry(node), undefined)
   })
 
-  test('goes on in order when the numbers overflow', () => {
+  test('continues in order when the numbers overflow', () => {
     const numbers = [2147483645, 2147483646, 2147483647, -2147483648, -2147483647]
     const nodes = numbers.map((number, i) => place(String(i).repeat(32), number))
     assert.deepEqual(
@@ -73,7 +73,7 @@ describe('the line', () => {
     assert.ok(compareSequence(0, -1) > 0)
   })
 
-  test('refuses to tell who is first of two with the same number, or past the end of the numbers', () => {
+  test('refuses to order two entries with the same number, or numbers past the end', () => {
     assert.deepEqual(evaluate([place(id, 7), place(other, 7)], place(id, 7)), { is: 'tie' })
     // Past the end the server counts on for a moment, and goes back: which of the two is older cannot be told.
     const [last, further] = [place(id, 2147483647), place(other, -2147483648)]
@@ -88,7 +88,7 @@ describe('the line', () => {
     assert.deepEqual(evaluate([place(other, 1)], place(id, 1)), { is: 'gone' })
   })
 
-  test('lets a writer watch the one before, a reader the last writer, a permit who can let it in', () => {
+  test('a writer watches the entry before it, a reader the last writer, a permit the entry that can admit it', () => {
     const nodes = [
       place('1'.repeat(32), 1, shared),
       place('2'.repeat(32), 2),
@@ -247,7 +247,7 @@ test('a token beyond 2^53 is refused instead of rounded', () => {
   assert.throws(() => toToken(2n ** 53n), { code: 'BACKEND', message: /two million leaders/ })
 })
 
-test('what others wrote into their nodes is shown as who they are', () => {
+test('the text that other clients wrote into their nodes is shown as their identity', () => {
   assert.deepEqual(parseRecord(Buffer.from('10.0.0.7')), { client: '10.0.0.7' })
   assert.deepEqual(parseRecord(Buffer.alloc(0)), {})
   assert.deepEqual(parseRecord(Buffer.from('{"attempt":7}')), { client: '{"attempt":7}' })

@@ -203,7 +203,7 @@ describe('the line', () => {
 })
 
 describe('the textbook lock', () => {
-  test('wakes everybody for each release, and all but one in vain', async () => {
+  test('every release wakes all waiters, all but one in vain', async () => {
     const waiting = 50
     const holder = open('simple')
     const crowd = Array.from({ length: waiting }, () => open('simple'))

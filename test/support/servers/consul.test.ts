@@ -1,4 +1,4 @@
-// A Consul server that has started takes sessions: it is in the catalog, not only led.
+// A started Consul server accepts sessions: it is in the catalog, and does not only have a leader.
 // Second tier because the servers of the tests seldom change.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'

@@ -31,7 +31,7 @@ function inOtherProcess(first: number): Drawn {
   return JSON.parse(`${stdout}`)
 }
 
-test('a port that one process has is handed to no other, although nobody listens on it', async (t) => {
+test('a port that one process has reserved goes to no other, although nobody listens on it', async (t) => {
   const { random } = Math
   let drawn = 0
   const watched = t.mock.method(Math, 'random', () => {

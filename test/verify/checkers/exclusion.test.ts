@@ -37,7 +37,7 @@ describe('the exclusion checker', () => {
     assert.deepEqual(exclusion(createHistory(events)), [])
   })
 
-  it('ends a claim at its last deadline, also when the holder says nothing because it is paused', () => {
+  it('ends a claim at its last deadline, even if the holder is paused and records nothing', () => {
     const paused = held('a', 'a:1', [0, 1, 100], { until: 50 })
     assert.deepEqual(exclusion(createHistory([...paused, ...held('b', 'b:1', [2, 50, 60])])), [])
     assert.equal(exclusion(createHistory([...paused, ...held('b', 'b:1', [2, 49, 60])])).length, 1)

@@ -16,7 +16,7 @@ describe('the first come, first served checker', () => {
     ...held('y', 'y:1', [3, 7, 8], fair(2)),
   ]
 
-  it('counts who came later and was served before', () => {
+  it('counts later requests that were served earlier', () => {
     const [found] = fifo(createHistory(overtaken))
     assert.match(found?.message ?? '', /2 that came later were served before a waiter; 0 may be/)
     assert.deepEqual(fifo(createHistory(overtaken), { bound: 2 }), [])
@@ -72,7 +72,7 @@ describe('the first come, first served checker', () => {
     assert.equal(fifo(createHistory([...readers, ...held('v', 'v:1', [0, 8, 15], fair(3))])).length, 1)
   })
 
-  it('goes by the order of grants, not by who learned of it first', () => {
+  it('follows the order of grants, not of the clients’ notifications', () => {
     const slow = [
       ...held('w', 'w:1', [0, 20, 21], fair(1)),
       queued(1, 'w'),
@@ -87,14 +87,14 @@ describe('the first come, first served checker', () => {
     assert.equal(fifo(createHistory(early), { settle: 1 }).length, 1)
   })
 
-  it('counts for a waiter that gave up, too', () => {
+  it('also counts for a waiter that gave up', () => {
     const gaveUp = overtaken.filter((one) => one.client !== 'w' || one.phase === 'info')
     const [invoke] = held('w', 'w:1', [0, 20, 21], fair(3))
     const failed = event(20, 'w', 'w:1', { op: 'acquire', phase: 'fail', kind: 'ACQUIRE_TIMEOUT' })
     assert.match(fifo(createHistory([...gaveUp, invoke!, failed]))[0]?.message ?? '', /2 that came later/)
   })
 
-  it('counts nobody who was served when the time of the waiter was over, however late that was noticed', () => {
+  it('counts nobody who was served after the waiter’s deadline, however late that was noticed', () => {
     const of = (wait: number) => {
       const invoke = event(0, 'w', 'w:1', { op: 'acquire', phase: 'invoke', fair: true, wait })
       const failed = event(20, 'w', 'w:1', { op: 'acquire', phase: 'fail', kind: 'ACQUIRE_TIMEOUT' })
@@ -108,7 +108,7 @@ describe('the first come, first served checker', () => {
     assert.deepEqual(fifo(of(4)), [])
   })
 
-  it('counts nobody who was let in beside a reader that gave up just before it learned of its own grant', () => {
+  it('counts nobody who was admitted beside a reader that gave up just before it learned of its own grant', () => {
     const of = (mode: 'shared' | 'exclusive') =>
       createHistory(
         [

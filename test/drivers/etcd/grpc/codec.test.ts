@@ -62,7 +62,7 @@ const outerOf = fc.record(
 )
 const form = { longs: String, enums: String, bytes: String, defaults: true } as const
 
-test('what we encode, another implementation reads; what it encodes, we read', () => {
+test('another implementation reads our encoding, and we read its encoding', () => {
   fc.assert(
     fc.property(outerOf, (value) => {
       const encoded = ours.encode(value)

@@ -144,7 +144,7 @@ const garbled: Readonly<Record<string, (answer: Buffer) => Buffer>> = {
   noise: (answer) => answer.map((byte) => byte ^ 0xff) as Buffer,
 }
 for (const [what, make] of Object.entries(garbled)) {
-  test(`an answer of which ${what} is left is no grant, and the lock is granted once answers are whole`, async (t) => {
+  test(`a reply of which ${what} is left is not a grant, and the lock is granted once replies are complete`, async (t) => {
     const tap = tapped()
     const { locks } = locksOf(t, server.url, { grpc: tap.module })
     const direct = locksOf(t, server.url).locks
@@ -219,7 +219,7 @@ for (const given of [null, 'grpc', {}, { Client: 1 }, { ...grpc, credentials: {}
   })
 }
 
-test('what speaks no HTTP/2 is said to give no answer', async (t) => {
+test('a server that does not speak HTTP/2 is reported as giving no answer', async (t) => {
   const silent = createServer((socket) => socket.resume().end('HTTP/1.1 400 Bad Request\r\n\r\n'))
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
   t.after(() => silent.close())

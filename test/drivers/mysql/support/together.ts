@@ -57,7 +57,7 @@ export function togetherTests(server: () => MysqlServer): void {
     assert.equal(await beside.release(), 'released')
   })
 
-  it('are not told to be taken because a row is locked for a moment, and keep no other row meanwhile', async (t) => {
+  it('are not reported as taken because a row is locked for a moment, and lock no other row meanwhile', async (t) => {
     const locks = peer(t, server().port, { commandTimeout: 60_000 })
     const names = ['busy a', 'busy b', 'busy c']
     await known(locks, names)
