@@ -15,7 +15,7 @@ const leads = await ada.campaign()
 const [bens, cleos] = [ben.campaign(), cleo.campaign()]
 console.log('leads:', (await cleo.election.leader())?.value, ', and knows it at once:', ada.election.isLeader)
 
-// Both must be in line before one of them can be named.
+// Both must be in the queue before one of them can be named.
 while ((await nodes[0]?.locks.inspect('scheduler'))?.waiters.length !== 2) await undefined
 assert.equal(await leads.handOver('cleo'), true)
 for await (const leader of ben.election.observe()) {

@@ -19,7 +19,7 @@ await using other = createLocks(store)
 
 const old = await sleepy.mutex('invoice:7').acquire()
 const wakeUp = performance.now() + 300
-while (performance.now() < wakeUp); // the event loop stands still: no timer, no renewal, no abort event
+while (performance.now() < wakeUp); // the event loop is paused: no timer, no renewal, no abort event
 
 const next = await other.mutex('invoice:7').acquire()
 write('written by the new holder', next.token)

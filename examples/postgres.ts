@@ -40,7 +40,7 @@ await assert.rejects(
 )
 console.log('20 changes, none lost, and a late one refused:', await pointsNow())
 
-// Where the section is one transaction anyway, the lock can live in it: commit gives it back, after the write has become visible.
+// Where the section is one transaction anyway, the lock can live in it: commit releases it, after the write has become visible.
 const client = await pool.connect()
 await client.query('begin')
 await inTransaction(client, 'account:42', { schema })

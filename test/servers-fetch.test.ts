@@ -111,7 +111,7 @@ it('fetches again when the recipe changed', async () => {
 })
 
 it('shows nothing half-done when it is killed, and finishes the next time', async () => {
-  // In its middle it stands still: a machine that is slow to look would find it at its end.
+  // In its middle it is paused: a machine that is slow to look would find it at its end.
   const tools = join(home, 'standing-still')
   const unpacked = join(home, 'unpacked')
   mkdirSync(tools)

@@ -89,7 +89,7 @@ describe('a Redis server', { concurrency: false }, () => {
       await using server = await startRedis({ flavour, persistence: 'aof-everysec', preload: ['power'] })
       await using client = await server.client()
       let acknowledged = 0
-      // Until the server stands still with writes it acknowledged and did not sync: then the outcome is certain.
+      // Until the server is paused with writes it acknowledged and did not sync: then the outcome is certain.
       const exposed = async (): Promise<boolean> => {
         server.resume()
         const batch = Array.from({ length: 1000 }, () => client.send('RPUSH', 'list', ++acknowledged))

@@ -2,7 +2,7 @@
  * A BullMQ worker whose jobs of one account run one at a time, however many workers there are. Needs Redis at REDIS_URL.
  *
  * BullMQ gives a job to one worker, but to a second one when the first was silent for too long, and it runs jobs of one
- * account beside each other. The lock closes the second gap, the fence the first: a worker that was taken for dead and wakes up
+ * account beside each other. The lock closes the second gap, the fence the first: a worker that was counted as dead and wakes up
  * is refused by the store.
  */
 import { Queue, Worker } from 'bullmq'

@@ -1,7 +1,7 @@
 /**
  * Where a scene is played: real servers of its own, and processes, each with cables of its own that can be pulled. A
  * "process" here is a client, its cables and its lock: for the servers there is no difference. Where it has to die or to
- * stand still it is a process of the operating system, see `holder.ts`. Servers and cables are those of the tests.
+ * are paused it is a process of the operating system, see `holder.ts`. Servers and cables are those of the tests.
  */
 import { Redis } from 'ioredis'
 import { startProxy, type TcpProxy } from '../../test/support/proxy.js'
@@ -56,7 +56,7 @@ export async function openStage(recipe: Recipe): Promise<Stage> {
   }
 }
 
-/** Resolves when each of them is connected, also anew, to a server that answers. */
+/** Resolves when each of them is connected, also again, to a server that answers. */
 export async function answering(clients: readonly Redis[]): Promise<void> {
   await Promise.all(clients.map((client) => client.ping()))
 }

@@ -1,4 +1,4 @@
-/** A process of the operating system that takes a lock, so that it can be killed, or can stand still at the worst moment. */
+/** A process of the operating system that takes a lock, so that it can be killed, or can be paused at the worst moment. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -26,7 +26,7 @@ export interface Holder extends AsyncDisposable {
   goOn(): Promise<string>
 }
 
-/** @param home what runs in a server's folder ends with the server, also when it stands still and nobody is left to kill it */
+/** @param home what runs in a server's folder ends with the server, also when it is paused and nobody is left to kill it */
 export function startHolder(
   role: Part['role'],
   { title: recipe }: Recipe,

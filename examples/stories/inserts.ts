@@ -49,7 +49,7 @@ export function replace(db: Sql, request: string, item: string): Promise<unknown
   return db.run(`replace into orders ${columns} values (?, ?, 1)`, [request, item])
 }
 
-/** Looks in the same statement. Without a unique key that is two steps all the same when two come at once. */
+/** Looks in the same statement. Without a unique key these are still two steps for two concurrent requests. */
 export function notExists(db: Sql, request: string, item: string): Promise<unknown> {
   return db.run(
     'insert into loose (request, item) select ?, ? from dual where not exists (select 1 from loose where request = ?)',

@@ -97,13 +97,13 @@ export async function crowd(url: string, story: Story, mode: Mode): Promise<numb
 
 export interface Paused {
   readonly loss: number
-  /** What the stopped worker was told when it went on: the code of its error, or nothing. */
+  /** What the stopped worker was told when it continued: the code of its error, or nothing. */
   readonly told: string | undefined
 }
 
 /**
  * One worker is a process of its own. It is stopped (SIGSTOP) after it has read; another one waits until the lock is free and does
- * its part; then the first one goes on (SIGCONT) and writes what it had in mind.
+ * its part; then the first one continues (SIGCONT) and writes what it had in mind.
  */
 export async function pausedHolder(url: string, name: string, mode: Exclude<Mode, 'bare'>): Promise<Paused> {
   const story = stories[name]

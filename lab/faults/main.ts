@@ -10,7 +10,7 @@
  *   --workers N    client processes (default 4)
  *   --ttl MS       of all locks (default 1000)
  *   --rate N       faults begun each second, on average (default 3)
- *   --acquisitions N   goes on after the faults until so many were asked for (default 0)
+ *   --acquisitions N   continues after the faults until so many were asked for (default 0)
  *   --brisk        no time is spent under quick locks
  *   --out FOLDER   where the report goes (default .lab/<driver>-<seed>)
  *

@@ -68,7 +68,7 @@ export function sentinelLab({
           // The old master comes back: as a replica, once it learns of the new one.
           if (how === 'kill') await old.restart()
           else old.resume()
-          // Until then clients stay with it. Sentinels that stood still themselves demote nobody for half a minute (TILT).
+          // Until then clients stay with it. Sentinels that were paused themselves demote nobody for half a minute (TILT).
           await setup.settled()
           return undefined
         },

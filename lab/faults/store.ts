@@ -95,7 +95,7 @@ export interface Fault {
 }
 
 /**
- * What may be seen where a driver's page admits a second holder: the first one, until it hears of that, can still hand the lock on inside its
+ * What may be seen where a driver's page admits a second holder: the first one, until it learns of that, can still hand the lock on inside its
  * process, with a token that is smaller than the second one's. Not where the store mints the token of every hand-off.
  */
 export const secondHolder: readonly Rule[] = ['exclusion', 'read-write', 'permits', 'tokens']

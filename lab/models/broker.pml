@@ -328,7 +328,7 @@ inline connect_to(c, b) {
   fi
 }
 
-/* Done with its attempt. The claim ends now; a broker has to hear of it, this one or the next. */
+/* Done with its attempt. The claim ends now; a broker has to learn of it, this one or the next. */
 inline leave(c) {
   state[c] = Idle; token[c] = 0; told_place[c] = 0;
 #ifdef RELEASE_TOLD_ONCE

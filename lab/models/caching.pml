@@ -2,8 +2,8 @@
  * Lock caching (`linger`): a released lock stays with its process, and the next request there asks no store.
  *
  * Two processes share one exclusive lock (src/core/caching.ts). Each makes one request after the other: HERE in process 0, THERE in process 1. A
- * grant comes with RESERVE more tokens. When a process releases and has not heard that others wait, it caches the grant, and its next request
- * takes that with the next token. It gives the grant back when it hears that others wait, and when it learns that its connection has broken or that
+ * grant comes with RESERVE more tokens. When a process releases and has not learned that others wait, it caches the grant, and its next request
+ * takes that with the next token. It releases the grant when it learns that others wait, and when it learns that its connection has broken or that
  * the grant is gone. A single attempt that the store refuses asks once more as a waiter, for as long as it likes.
  *
  * Requests and answers of a process travel in order and take any time, and so does each step of a process. Notifications come by another way.
@@ -21,7 +21,7 @@
  *   claims_compatible   at most one valid claim. A claim taken by force is none; one made after its process could know of that is
  *   token_grows         each holder's token is greater than that of every earlier one
  *   reused_in_time      what is cached is not used once its deadline has passed and the store has ended it
- *   nobody_passed_over  what is cached is not used by a process that has heard that others wait
+ *   nobody_passed_over  what is cached is not used by a process that has learned that others wait
  *   refused_for_real    no attempt is refused at once by a grant that is only cached
  *   no_place_left       a process that asks for nothing is not in the queue
  *   served              the last request of process 1, which waits, does not wait for ever (weak fairness)

@@ -1,5 +1,5 @@
 /*
- * A lock that is handed from its holder straight to the next in line, on one server, in every mode.
+ * A lock that is handed from its holder straight to the next in the queue, on one server, in every mode.
  *
  * N clients make K attempts each. The server runs one script at a time, so a script is one atomic step here. Around it
  * everything may go wrong, as often as the bounds allow:
@@ -115,7 +115,7 @@ bool blind[N];                /* it counts from the arrival of the push, so it s
 /* The storage the lock protects. */
 byte newest_seen;
 
-/* Requests still on their way when their client has gone on. */
+/* Requests still in flight when their client has moved on. */
 chan stray = [STRAYS + 1] of { mtype, byte };
 
 byte faults, crashes, expiries, strays;
@@ -296,7 +296,7 @@ inline release_script(a) {
   admit()
 }
 
-/* One client gives back what another asked for, and may hold by now: its own token and deadline are left as they are. */
+/* One client releases what another asked for, and may hold by now: its own token and deadline are left as they are. */
 inline decline(a) {
   drop_overdue();
   ended[a] = true;

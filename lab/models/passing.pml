@@ -11,7 +11,7 @@
  *   CRASHES   process 1 dies
  *   EXPIRIES  the deadline of a live process passes; that of a dead process or of a lost release passes without limit
  *   CANCELS   a request is cancelled, wherever it is
- * Deadlines have stages as in handoff.pml. The holder hears of waiters in the store at any time after they came.
+ * Deadlines have stages as in handoff.pml. The holder learns of waiters in the store at any time after they came.
  *
  * Properties
  *   claims_compatible  at most one valid claim in both processes together

@@ -2,10 +2,10 @@
  * The session of a client of ZooKeeper, and what an answer of the leader proves of it.
  *
  * A client sends one message after the other over one connection to a follower, each at its own time, and each may be on its way for
- * any time, in their order. The follower notes that it has heard of the session when a message arrives, and passes it to the leader
+ * any time, in their order. The follower notes that it has heard from the session when a message arrives, and passes it to the leader
  * behind whatever report it sent before. The leader asks for a report at least once in LAG steps of time and counts the session's time-out
  * from when the report comes. It answers messages as they come; that is no report. At any moment the client is cut off together with its
- * follower: what is between follower and leader is lost, and client and follower go on talking. The leader ends the session TIMEOUT after
+ * follower: what is between follower and leader is lost, and client and follower continue talking. The leader ends the session TIMEOUT after
  * the last report. The client relies on it until TIMEOUT after the sending of a message that it takes for reported.
  *
  * Time is a count of steps. In one step the follower and the leader do all that they have to do at once, a report included, unless

@@ -1,4 +1,4 @@
-/** A player that is a process of its own, so that it can be killed or can stand still. */
+/** A player that is a process of its own, so that it can be killed or can be paused. */
 
 import { recorderTo, type SentEntry } from './history.js'
 import { holdfastRedis, holdfastRedlock } from './holdfast-locks.js'

@@ -28,7 +28,7 @@ export function ownLocks(place: SceneContext, locks: Used & Pick<Locks, 'close'>
   return locks
 }
 
-/** Somebody's visit, as written down: takes, and gives back when released. */
+/** Somebody's visit, as written down: takes, and releases when released. */
 export function acquireAs(
   place: SceneContext,
   who: string,

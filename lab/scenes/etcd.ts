@@ -20,7 +20,7 @@ async function line(server: EtcdServer, room: string): Promise<readonly PlaceKey
   return (kvs ?? []) as readonly PlaceKey[]
 }
 
-/** Before the scene goes on, so many have to stand there. */
+/** Before the scene continues, so many have to stand there. */
 async function waitForEntries(server: EtcdServer, room: string, many: number): Promise<void> {
   const there = async () => (await line(server, room)).length === many
   await until(there, { within: sceneTimeout, what: `${many} in line` })

@@ -45,7 +45,7 @@ export interface SharedWay {
   open(at: At, recorder: Recorder): Lock
 }
 
-/** Longest ttl of any scene: a server that has forgotten grants nothing for so long. */
+/** Longest ttl of any scene: a server that has forgotten grants nothing for that long. */
 export const maxTtl = 3_000
 export const resource = 'resource'
 /** Long enough for any machine, however busy: nothing that should happen takes so long. */

@@ -61,7 +61,7 @@ async function gone(at: At, key: string, from: number, signal: AbortSignal): Pro
   return false
 }
 
-/** All that stand in line for a name, ours and those by hand. */
+/** All that are queued for a name, ours and those by hand. */
 export function everyPlace(
   { room }: Pick<At, 'room'>,
   name: string,

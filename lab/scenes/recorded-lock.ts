@@ -1,4 +1,4 @@
-/** Writes down what somebody believes who takes a lock by hand: nothing but its own release tells it that it does not hold any more. */
+/** Writes down what somebody believes who takes a lock by hand: only its own release tells it that it does not hold any more. */
 import type { ModeKind, Recorder } from 'holdfast/verify'
 import type { Held } from './lock.js'
 
@@ -10,7 +10,7 @@ export interface LockRequest {
   readonly mode?: ModeKind
 }
 
-/** What gives it back. */
+/** What releases it. */
 export type Release = () => Promise<unknown>
 
 let attempts = 0

@@ -1,6 +1,6 @@
 /**
  * Where a scene with Redis is played: real servers of its own, and players. A player is a client with cables of its own that can be
- * pulled, and its lock; for the servers there is no difference to a process. Where it has to die or to stand still it is a process: see
+ * pulled, and its lock; for the servers there is no difference to a process. Where it has to die or to be paused it is a process: see
  * `child.ts`.
  */
 import { fork } from 'node:child_process'
@@ -111,7 +111,7 @@ export class RedisSceneContext implements AsyncDisposable {
 
   child(name: string, role: Part['role'], ttl: number, ports: readonly number[]): Child {
     const part: Part = { role, way: this.way.title, ports, ttl }
-    // What runs in a server's folder ends with the server, also when it stands still and nobody is left to kill it.
+    // What runs in a server's folder ends with the server, also when it is paused and nobody is left to kill it.
     const child = fork(new URL('./child.js', import.meta.url), [JSON.stringify(part)], {
       cwd: this.server.folder,
     })
@@ -159,7 +159,7 @@ export class RedisSceneContext implements AsyncDisposable {
   }
 }
 
-/** Resolves when each of them is connected, also anew, to a server that answers. */
+/** Resolves when each of them is connected, also again, to a server that answers. */
 export async function answering(clients: readonly Redis[]): Promise<void> {
   await Promise.all(clients.map((client) => client.ping()))
 }

@@ -2,7 +2,7 @@
  * One world: virtual time, and all its events, in an order that a seed determines.
  *
  * Only events run, one at a time. What an event triggers (promises, ticks) runs to its end before the next event;
- * time stands still meanwhile. Two events at the same moment run in an order drawn from the seed.
+ * time is paused meanwhile. Two events at the same moment run in an order drawn from the seed.
  */
 
 /** The next events of all worlds of this thread: one turn of the event loop settles every promise of them all. */

@@ -55,7 +55,7 @@ test('gaps lie between a release and the next grant, and two holders are found o
     granted,
     released,
   })
-  // The third one was not yet in line when the second one let go.
+  // The third one was not yet in the queue when the second one let go.
   assert.deepEqual(gaps([turn(2, 12, 20), turn(1, 0, 10), turn(3, 25, 30, 21)]), [2])
   // Where the holder looked, what it saw counts.
   assert.deepEqual(gaps([{ ...turn(1, 0, 10), awaited: true }, turn(2, 12, 20, 11)]), [2])

@@ -73,7 +73,7 @@ test('local: all figures, and the calls to the broker are counted', async () => 
   assert.equal(figures.length, 8)
   const counts = figures.map(({ counts }) => counts ?? {})
   assert.equal(counts[0]?.['calls each'], 2)
-  // Two for each slice: the first acquisition asks, the last release gives back, all between them are handed over here.
+  // Two for each slice: the first acquisition asks, the last release releases, all between them are handed over here.
   assert.equal(counts[1]?.['calls to the broker'], 2 * rounds)
   assert.equal(counts[1]?.['hand-overs'], tiny.waiters * 3 * rounds)
   for (const killed of [4, 5, 6]) assert.equal(counts[killed]?.['kills'], tiny.kills)

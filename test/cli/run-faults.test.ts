@@ -78,7 +78,7 @@ async function broker(): Promise<{ pid: number; stop: () => Promise<void> }> {
 const short = ['--ttl', '4s']
 
 /**
- * Somebody in line who needs no time to start: looks, in the very tick in which it is granted, which of these processes still run. A
+ * Somebody in the queue who needs no time to start: looks, in the very tick in which it is granted, which of these processes still run. A
  * second `holdfast run` would take a while to start its command, and so hide an end that comes a little late.
  */
 async function nextInLine(

@@ -38,7 +38,7 @@ function started(...args: readonly string[]): Started {
 }
 
 /**
- * Signals the run after so many ms, and requires that the signal ends it. A run that is older than `own` ms may have ended by itself: the
+ * Signals the run after this many ms, and requires that the signal ends it. A run that is older than `own` ms may have ended by itself: the
  * lock was not free, or the store did not answer.
  */
 async function interrupted({ run, begun }: Started, ms: number, own: number, told: RegExp): Promise<void> {

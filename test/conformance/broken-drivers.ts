@@ -126,7 +126,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
   {
     // Counting from when the answer was read breaks nothing any more: the core counts from the call itself.
     mistake: 'a renewal that asks the store for less than it tells its holder',
-    // A machine that stands still for the rest of it makes it over, as a good driver's is.
+    // A machine that is paused for the rest of it makes it over, as a good driver's is.
     ttl: 3_000,
     breaks: regranted((grant, _, { ttl }, env) => {
       let validUntil = deadline(env.clock.now(), ttl)
@@ -156,7 +156,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
         validUntil = deadline(sent, ttl)
         return validUntil
       }
-      // Nor does it hear of a loss in any other way.
+      // Nor does it learn of a loss in any other way.
       const deaf = { renew, lost: undefined } as unknown as Partial<Grant>
       return Object.defineProperty(deaf, 'validUntil', { get: () => validUntil, enumerable: true })
     }),
@@ -246,7 +246,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
     seenBy: [['fairness', 'without it is bounded', /waiting for the holder to hear of it/]],
   },
   {
-    // What has run out, or is in doubt, is not reused all the same, and a reserve of tokens has an end: the core sees to that.
+    // What has run out, or is in doubt, is still not reused, and a reserve of tokens has an end: the core sees to that.
     mistake: 'a cached grant that hears of nothing, and whose deadline moves with the clock',
     breaks: regranted((_, __, { ttl }, env) => ({
       contended: () => false,
@@ -286,7 +286,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
     mistake: 'a release that stays in the process',
     breaks: changed((driver) => ({
       acquire: async (claim, wait) => {
-        // On a busy machine the suite waits for longer than a ttl, and then the lock is free all the same.
+        // On a busy machine the suite waits for longer than a ttl, and then the lock is free anyway.
         const grant = await asks(driver, { ...claim, ttl: 3_600_000 }, wait)
         return grant && overlay(grant, { release: async () => 'released' })
       },

@@ -10,7 +10,7 @@ import { startEnsemble } from '../support/servers/zookeeper.js'
 import { withoutPrimitives } from './parts.js'
 
 // All servers are paused at once for an outage, and none may leave the others for that (syncLimit, in ticks): when both followers have
-// left and are back before the leader has counted them, ZooKeeper 3.8 can go on with a message that they never got, and commits nothing more.
+// left and are back before the leader has counted them, ZooKeeper 3.8 can continue with a message that they never got, and commits nothing more.
 const ensemble = await startEnsemble({ tickTime: 200, config: ['syncLimit=300', 'initLimit=300'] })
 const cables = await Cables.to(
   ensemble.servers.map(({ port }) => port),

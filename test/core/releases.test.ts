@@ -129,7 +129,7 @@ test('close() does not repeat the release of a hold that has expired meanwhile',
   const { lease, grant } = await taken(s)
   s.onRelease = lostAnswer
   await lease.release()
-  // The event loop stands still, so that the attempts in between do not run.
+  // The event loop is paused, so that the attempts in between do not run.
   s.clock.stall(6_000)
   await s.locks.close()
   assert.equal(grant.releases, 1)

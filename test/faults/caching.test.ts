@@ -86,7 +86,7 @@ for (const [name, way] of Object.entries(ways)) {
       const [locks, one] = await open(t, way)
       await one.acquire('held', { ttl, ...forEver })
       const token = await frozen(locks, one, 'cached', ttl)
-      // Stands in line already, but nobody can hear of it any more.
+      // Stands in the queue already, but nobody can learn of it any more.
       let isServed = false
       const waited = locks.mutex('cached').acquire({ ttl, wait })
       void waited.then(() => {

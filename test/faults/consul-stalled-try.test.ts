@@ -12,7 +12,7 @@ import { startConsul } from '../support/servers/consul.js'
 
 const ttl = 20_000
 
-/** Locks of a process that can be made to stand still. */
+/** Locks of a process that can be paused. */
 function stallable(t: TestContext, url: string) {
   const { clock } = systemEnv()
   let slept = 0

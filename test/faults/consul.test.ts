@@ -127,7 +127,7 @@ test('a claim that another agent answered takes nothing when it reaches the firs
   const grant = await asking
   assert.ok(cable.up.held.length > 0, 'the first try is still on its way')
   assert.equal(await grant?.release(), 'released')
-  // The very request, from a client that does not know it was given back.
+  // The very request, from a client that does not know it was released.
   await assert.rejects(driverOf(t, server.url).acquire(one, waiting()), /given up/)
   assert.equal(await lockOf(server, 'late elsewhere'), undefined)
 })

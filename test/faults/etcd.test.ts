@@ -144,7 +144,7 @@ test('a claim that another member answered takes no place when it reaches the fi
   const grant = await asking
   assert.ok(cable.up.held.length > 0, 'the first try is still on its way')
   assert.equal(await grant?.release(), 'released')
-  // The very request, from a client that does not know it was given back.
+  // The very request, from a client that does not know it was released.
   await assert.rejects(driverOf(t, server.url).acquire(one, waiting()), /given up/)
   assert.deepEqual(await placesOf(server, 'late elsewhere'), [])
 })
@@ -278,7 +278,7 @@ test('a waiter whose lease ended takes a new place and does not believe it holds
   await until(async () => (await placesOf(server, name)).length === 3)
   const lease = (await placesOf(server, name))[1]?.lease
   await server.ask('/v3/lease/revoke', { ID: lease })
-  // Found by the next beat: it stands in line again, behind the other.
+  // Found by the next beat: it is queued again, behind the other.
   await until(async () => (await placesOf(server, name)).length === 3, { within: 20_000 })
   await holder?.release()
   const next = await Promise.race([waits.then(() => 'b'), third.then(() => 'c')])

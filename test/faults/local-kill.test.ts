@@ -23,7 +23,7 @@ const folderFor = (name: string) => {
   mkdirSync(folder)
   return folder
 }
-/** Nobody, while the journal is not there yet or just being written anew. */
+/** Nobody, while the journal is not there yet or just being written again. */
 function hostOf(directory: string): number | undefined {
   try {
     return brokerOf(directory)
@@ -49,7 +49,7 @@ describe('the embedded driver under kill -9', () => {
       folder: folderFor('local'),
       rounds,
     })
-    // Order is not promised while the broker changes hands: who asks anew may come before who has not come back yet.
+    // Order is not promised while the broker changes hands: a client that asks again may be served before one that has not come back yet.
     const violations = check(history, { liveness: { within: 5_000 }, falseBusy: { lag: 5_000 }, fifo: false })
     assert.equal(violations.slice(0, 3).map(printViolation).join('\n\n'), '')
     const seen = killedWhile(history)

@@ -100,7 +100,7 @@ for (const flavour of flavours) {
         await server.restore()
         await until(() => lost.length > 0)
         assert.deepEqual(lost, [name])
-        // The copy has the hold that was given back; nobody is left to end it but an operator.
+        // The copy has the hold that was released; nobody is left to end it but an operator.
         assert.equal(await b.mutex(name).tryAcquire(), undefined)
         assert.equal(await b.forceRelease(name), 1)
         const third = await b.mutex(name).acquire({ wait: 20_000 })

@@ -65,7 +65,7 @@ describe('a row', { concurrency: false }, () => {
     const next = b.mutex('passed').acquire({ wait: 60_000 })
     await proxy.up.holding()
     await first.release()
-    // It looks, sees nobody in line, and says so as it takes the lock.
+    // It looks, sees nobody in the queue, and says so as it takes the lock.
     const second = await c.mutex('passed').acquire({ ttl: 60_000 })
     proxy.up.pass()
     await until(() => told)
@@ -353,7 +353,7 @@ describe('a row', { concurrency: false }, () => {
     await until(() => signal.aborted)
     assert.ok(signal.reason instanceof LeaseLostError)
     await second.release()
-    // Everybody knows the new time, and goes on.
+    // Everybody knows the new time, and continues.
     await a.mutex('ahead').run(() => undefined)
   })
 

@@ -115,7 +115,7 @@ async function passing(t: TestContext, store: Store, session: Session) {
   lease.release().catch(() => undefined)
   const newer = async () => (await b.inspect(name)).holders.find(({ token }) => token > lease.token)
   const { token: minted, attempt } = await until(newer, { what: 'the pass to be carried out' })
-  // A process that stands still for a moment passes nothing on whose ttl is short, and takes the lock anew.
+  // A process that is paused for a moment passes nothing on whose ttl is short, and takes the lock again.
   if (session === 'long') assert.equal(attempt, first?.attempt, 'it was released and taken anew')
   return { b, cable, heir, name, minted }
 }

@@ -87,7 +87,7 @@ for (const [library, options] of ways) {
       await server.restore()
       await until(() => lost.length > 0)
       assert.deepEqual(lost, [name])
-      // The backup has the hold that was given back; nobody is left to end it but an operator.
+      // The backup has the hold that was released; nobody is left to end it but an operator.
       assert.equal(await b.mutex(name).tryAcquire(), undefined)
       assert.equal(await b.forceRelease(name), 1)
       const third = await b.mutex(name).acquire({ wait: 20_000 })

@@ -210,7 +210,7 @@ async function twoWays(t: TestContext, name: string) {
   return { a, b }
 }
 
-/** Resolves with a lease, to be given back, once `a` has heard all that was pushed to it until then; its answers may be held back meanwhile. */
+/** Resolves with a lease, to be released, once `a` has heard all that was pushed to it until then; its answers may be held back meanwhile. */
 async function hearing({ a, b }: Awaited<ReturnType<typeof twoWays>>, name: string) {
   // Pushes come in their order: who has heard this one has heard those before it.
   const last = await b.locks.mutex(name).acquire()
@@ -348,7 +348,7 @@ test('a lost notification costs the ttl of its recipient, and no more', async (t
   // Both have said where they can be reached.
   const reachable = 'select from holdfast_waiters where name = $1 and channel is not null'
   await until(async () => (await server.sql(reachable, [name])).length === 2)
-  // It neither hears of it nor asks.
+  // It neither learns of it nor asks.
   b.cable.up.hold()
   await server.sql(`update holdfast_waiters set channel = 'nowhere' where name = $1 and ttl = 400000`, [name])
   await lease.release()
@@ -363,7 +363,7 @@ test('a lost notification costs the ttl of its recipient, and no more', async (t
 test('a stranger who locks the row of one lock affects no other lease', async (t) => {
   const { locks, pool } = peer(t, server.port)
   const names = Array.from({ length: 6 }, (_, i) => `kept ${i}`)
-  // A machine that stands still for a moment loses none of the others.
+  // A machine that is paused for a moment loses none of the others.
   const leases = await Promise.all(names.map((name) => locks.mutex(name).acquire({ ttl: 9_000 })))
   const lost: string[] = []
   locks.on('lost', ({ name }) => lost.push(name))
@@ -440,7 +440,7 @@ test('a hand-over across a jump of the clock is confirmed by asking', async (t) 
 
 after(leakCheck)
 
-/** A postgres.js client whose acquires, from `hold` on, wait to be sent until they are called, and that hears that it listens when it is told. */
+/** A postgres.js client whose acquires, from `hold` on, wait to be sent until they are called, and that learns that it listens when it is told. */
 function heldBack(port: number) {
   const { pool, close } = open('postgres.js', port)
   const sql = pool as PostgresJs

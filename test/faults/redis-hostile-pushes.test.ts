@@ -67,7 +67,7 @@ for (const name of ['ioredis 5.11.1', 'ioredis 6.0.0', 'redis 5.0.0', 'redis 5.1
     const plain = version.library === 'ioredis' ? { protocol: 2 } : { RESP: 2 }
     const { client, start, close } = await version.open({ is: 'single', port: between.port }, plain)
     await start()
-    // Its timers do not ring: it goes on only because it is told to.
+    // Its timers do not ring: it continues only because it is told to.
     const locks = createLocks((env) =>
       redis({ client, maxTtl: 60_000, commandTimeout: 20_000 })({ ...env, clock: withoutLooking() }),
     )

@@ -160,7 +160,7 @@ test('H11: whatever a reconnecting client sends twice counts once', async (t) =>
   const proxy = await proxied(t)
   const { driver, client } = driverOf(t, proxy.port, { commandTimeout: 20_000 })
   const direct = driverOf(t, server.port)
-  // Held until all three have been given back, however long six reconnects take.
+  // Held until all three have been released, however long six reconnects take.
   const semaphore = { mode: { kind: 'permits', take: 1, of: 3 }, ttl: 600_000 } as const
   const grants = []
   // After a reconnect it first asks which server that is; only then does it send anything else.

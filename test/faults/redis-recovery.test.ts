@@ -153,7 +153,7 @@ for (const [also, known, names] of [
     if (known) proxy.down.hold('NOSCRIPT')
     proxy.up.pass()
     if (known) {
-      // The second request asks who the server is before the first hears that it must send its script, and is told before that is answered.
+      // The second request asks who the server is before the first learns that it must send its script, and is told before that is answered.
       await proxy.down.holding()
       const other = b.locks.mutex('y').acquire({ ttl, wait: 20_000 })
       await proxy.down.holding(2)
@@ -170,7 +170,7 @@ for (const [also, known, names] of [
 test('H16: who meets a server that has just started waits for what it may have forgotten, and says so', async (t) => {
   const before = performance.now()
   const server = await own(t, { isNew: false })
-  // Long enough that it is not over before somebody has waited, on a machine that stands still for a moment.
+  // Long enough that it is not over before somebody has waited, on a machine that is paused for a moment.
   const maxTtl = 10_000
   const { locks } = peer(t, server.port, { maxTtl, ttl })
   await waitsInVain(locks, locks.mutex('x'), /quarantine until \d\d:\d\d:\d\d UTC .*doctor/)

@@ -88,7 +88,7 @@ test('a wait shorter than a round says what each server had answered when it end
   const locks = locksOf(t, here)
   await locks.mutex('known').run(() => undefined)
   for (const server of group.servers.slice(1)) server.pause()
-  // Whoever stands still while it waits has not heard by the end what could be heard.
+  // A process that is paused while it waits may miss replies before the end of its wait.
   const says = (ask: () => Promise<unknown>, what: RegExp) =>
     until(async () => {
       const error = await ask().catch((error: unknown) => error)
@@ -177,7 +177,7 @@ test('a query that a client drops over two broken connections is sent again', as
 const isOf = (command: string, bytes: Buffer) =>
   new RegExp(`\\r\\n${command}\\r\\n`, 'i').test(bytes.toString())
 
-/** Asks without an end, and gives back at once; the token tells that it was granted. */
+/** Asks without an end, and releases at once; the token tells that it was granted. */
 function takenBy({ driver }: Cabled): { token: () => number } {
   let token = 0
   const asked = driver.acquire(claim('one'), waiting()).then(async (grant) => {
@@ -230,7 +230,7 @@ test('two concurrent waits for one claim send one request, and both learn of the
   assert.ok(first && tokens[0] === tokens[1] && (tokens[0] ?? 0) > first.token)
   assert.equal(await (await waits[0])?.release(), 'released')
 
-  // Where the one that asks gives up, the other one goes on.
+  // Where the asking client gives up, the other one continues.
   const second = await a.driver.acquire(claim('twice', { ttl: 60_000 }), once())
   const again = claim('twice', { ttl: 60_000 })
   const [gone, stays] = [waiting(), waiting()]

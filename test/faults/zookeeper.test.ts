@@ -319,7 +319,7 @@ test('a lease that was renewed before notices that an operator removed its node,
     const reasons: string[] = []
     cut.on('lost', ({ why }) => reasons.push(why))
     const lease = await cut.mutex(name).acquire({ ttl: 60_000, autoRenew: false })
-    // Renewed by hand, once: nothing but the watch set then can tell.
+    // Renewed by hand, once: only the watch set then can tell.
     await lease.extend()
     await direct.forceRelease(name)
     await until(() => lease.state === 'lost')

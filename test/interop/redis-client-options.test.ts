@@ -1,5 +1,5 @@
 // The options of a client that change what it sends, where and when, with every version of the clients, over Sentinels and in a Cluster: many wait, are handed the
-// lock without asking, and go on after a cut.
+// lock without asking, and continue after a cut.
 // Long because the settings and what they must not change are read together.
 // Second tier because it repeats for other topologies and versions of the clients what test/drivers/redis/client-options.test.ts shows.
 import assert from 'node:assert/strict'
@@ -145,7 +145,7 @@ async function crowd(
   return { many, close }
 }
 
-/** All the others wait; the first gives back after `meanwhile`; nobody is in with another, and tokens grow. */
+/** All the others wait; the first releases after `meanwhile`; nobody is in with another, and tokens grow. */
 async function inTurn([first, ...others]: readonly Locks[], name: string, meanwhile: () => Promise<unknown>) {
   assert.ok(first)
   const lease = await first.mutex(name).acquire({ ttl: 60_000 })

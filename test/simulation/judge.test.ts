@@ -10,7 +10,7 @@ import { leakCheck } from '../support/leaks.js'
 
 const traits = { modes: ['exclusive'], fair: true, minTtl: 20, shared: true } as const
 
-/** A store that grants nothing and says after so many ms why: that it does not answer, or that the lock is not free. */
+/** A store that grants nothing and says after this many ms why: that it does not answer, or that the lock is not free. */
 function refusing(says: 'error' | 'busy', after: number): StoreKind {
   return {
     ...{ name: 'refusing', abilities: ['exclusive'], faults: ['cut'], shared: true, liveWithin: 1_000 },

@@ -27,7 +27,7 @@ const beyond: Readonly<Record<string, string>> = {
 for (const [what, script] of Object.entries(beyond)) {
   test(`${what} is no answer of a server`, () => {
     assert.throws(() => run(script), SimulationError)
-    // The machine goes on: its mistake is told once.
+    // The Lua machine keeps running: its mistake is reported once.
     assert.equal(run('return 7'), 7)
   })
 }

@@ -10,9 +10,9 @@ interface Timer {
 export interface FakeClock extends Clock {
   /** Moves time on by `ms`, running what falls due in order, and the promises that hang on it. */
   advance(ms: number): Promise<void>
-  /** The event loop stands still for `ms`: time passes, no timer runs until the next `advance`. */
+  /** The event loop is paused for `ms`: time passes, no timer runs until the next `advance`. */
   stall(ms: number): void
-  /** The machine sleeps for `ms`: only the boot clock goes on. */
+  /** The machine sleeps for `ms`: only the boot clock continues. */
   sleep(ms: number): void
   /** Timers that are set. */
   readonly pending: number

@@ -5,7 +5,7 @@ export interface GatedLocks {
   readonly locks: Locks
   /** Resolves when it waits for a change of a cell, which it has seen then. */
   readonly parked: Promise<void>
-  /** From now on it reads nothing and hears of nothing. */
+  /** From now on it reads nothing and learns of nothing. */
   shut(): void
   open(): void
 }

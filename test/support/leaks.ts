@@ -18,7 +18,7 @@ interface Made {
   readonly by: { readonly stack?: string }
 }
 
-/** Nothing but a leak takes so long, on a busy machine either. */
+/** Only a leak takes so long, on a busy machine either. */
 const settleWithin = 10_000
 const made = new Map<object, Made>()
 /** Of everything ever made: a socket that is destroyed and not closed is in `made` no longer. */
@@ -54,7 +54,7 @@ const plainSetTimeout = timers.setTimeout
 for (const name of ['setTimeout', 'setInterval'] as const) {
   const plain = timers[name] as (...args: unknown[]) => NodeJS.Timeout
   const counted = (...args: unknown[]) => remember('timer', plain(...args))
-  // The promise form hangs on the function as a property; `util.promisify(setTimeout)` must go on finding it.
+  // The promise form hangs on the function as a property; `util.promisify(setTimeout)` must still find it.
   Object.defineProperties(counted, Object.getOwnPropertyDescriptors(plain))
   Object.assign(timers, { [name]: counted })
   Object.assign(globalThis, { [name]: counted })
@@ -89,7 +89,7 @@ export async function leakCheck(): Promise<void> {
   }
 }
 
-/** The check itself, for those who go on afterwards. */
+/** The check itself, for those who continue afterwards. */
 export async function settled(within: number = settleWithin): Promise<void> {
   const deadline = performance.now() + within
   let found = leaks()

@@ -20,7 +20,7 @@ export interface Entry {
 export interface Pipe {
   readonly link: Link
   readonly queue: readonly Entry[]
-  /** Bytes were swallowed: the receiver can only go on hearing nothing, or be reset. */
+  /** Bytes were swallowed: the receiver gets nothing more, until it is reset. */
   lost: boolean
   push(piece: Piece, due: number, held: boolean): Entry
   /** Delivers what may go; comes back by itself for what is not due yet. */

@@ -48,7 +48,7 @@ export interface ProxyDirection {
   readonly held: readonly Chunk[]
   /** Resolves with `held` once it has `count` (default 1) chunks; rejects when the proxy stops first. */
   holding(count?: number): Promise<readonly Chunk[]>
-  /** Delivers the `count` oldest held chunks (default: all) and goes on holding what comes next. */
+  /** Delivers the `count` oldest held chunks (default: all) and continues holding what comes next. */
   letGo(count?: number): void
   /** Half-close: FIN in this direction on every link; the other direction lives on. */
   close(): void

@@ -6,7 +6,7 @@ import { busyFactor } from '../../src/conformance/busy.js'
 export interface UntilOptions {
   /**
    * Give up after this many milliseconds, or proportionally more on a machine with more tasks than processors. Default 20 000: only what
-   * hangs waits for so long.
+   * hangs waits for that long.
    */
   readonly within?: number
   /** Milliseconds between two looks. Default: 5, and more the longer it takes, up to 50: each look has a price in a client, a proxy and a server. */

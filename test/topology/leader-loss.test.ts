@@ -61,7 +61,7 @@ async function survives(t: TestContext, { leader, driver, ttl, bound, whole }: Q
     await until(() => served > then + 10, { within: 60_000, every: 5 })
     const took = Math.round(performance.now() - begin)
     t.diagnostic(`leader ${how}: ten more holders after ${took} ms of ${bound[how]}`)
-    // Servers that are starved vote late, and begin their election anew: then it takes longer than the store's own times add up to.
+    // Servers that are starved vote late, and begin their election again: then it takes longer than the store's own times add up to.
     const longest = 2 * bound[how]
     assert.ok(took < longest, `${how}: waiting resumed after ${took} ms, ${bound[how]} are documented`)
     if (how === 'killed') await present.restart()
@@ -70,7 +70,7 @@ async function survives(t: TestContext, { leader, driver, ttl, bound, whole }: Q
   }
   go = false
   await Promise.all(work)
-  // Not in order: a client that comes back after its session has ended stands in line anew.
+  // Not in order: a client that comes back after its session has ended queues again.
   const violations = check(recorder.history(), {
     falseBusy: false,
     fifo: false,
@@ -146,7 +146,7 @@ test('etcd: a lease of a dead process under a dead leader expires within the bou
 test('Consul: waiting goes on when the leader is killed, and when it freezes', async (t) => {
   await using cluster = await startConsulCluster(3)
   const ttl = 1_000
-  /** Twice the ttl, counted anew by a new leader, and an election. */
+  /** Twice the ttl, counted again by a new leader, and an election. */
   const bound = 4 * Math.ceil(ttl * 1.1) + 12_000
   await survives(t, {
     leader: () => cluster.leader(),

@@ -57,7 +57,7 @@ describe('a client whose connections are led to the promoted server', () => {
       await standby.promote()
       target.port = standby.port
       cable.reset()
-      // No renewal is due for minutes, and the old primary would go on to say that it is held.
+      // No renewal is due for minutes, and the old primary would keep reporting it as held.
       await until(() => lost.length > 0, { what: 'the holder to hear of it' })
       assert.deepEqual(lost, ['unknown'])
       assert.ok(known.isHeld)
@@ -164,7 +164,7 @@ test('two clients, each with its own primary, both hold: nothing notifies them, 
   assert.equal(await write('second', second), true)
   await assert.rejects(write('first', first), StaleTokenError)
 
-  // The old primary goes on to grant, by a clock that is as good: the guard keeps the older of two holders out, whichever side that is.
+  // The old primary keeps granting, by a clock that is as good: the guard keeps the older of two holders out, whichever side that is.
   await first.release()
   const third = await hold(old.locks, 'account')
   assert.ok(third.token > second.token)

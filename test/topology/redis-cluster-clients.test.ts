@@ -13,7 +13,7 @@ import type { RedisServer } from '../support/servers/redis.js'
 import { startCluster } from '../support/servers/redis-cluster.js'
 import { until } from '../support/until.js'
 
-// No node is taken for down: nothing is promoted but by hand.
+// No node is counted as down: nothing is promoted but by hand.
 const cluster = await startCluster({ masters: 2, replicas: 1, nodeTimeout: 60_000 })
 after(() => cluster.stop())
 const ports = cluster.nodes.map(({ port }) => port)
@@ -64,13 +64,13 @@ function noted(t: TestContext) {
 
 interface Stray {
   readonly name: string
-  /** Its client still asks the node that had the slot before, which stands still; the driver asks the other one after a moment. */
+  /** Its client still asks the node that had the slot before, which is paused; the driver asks the other one after a moment. */
   readonly locks: Locks
   /** Of the commands that `ask` makes the client send, the first is kept by that node. From then on it asks the right one. */
   astray<R>(ask: () => Promise<R>): Promise<R>
   /** Somebody else. */
   readonly others: Locks
-  /** The node goes on, and the client sends that command again, to the right node. */
+  /** The node continues, and the client sends that command again, to the right node. */
   arrive(): Promise<void>
 }
 

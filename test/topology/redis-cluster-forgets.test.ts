@@ -60,7 +60,7 @@ async function old(cluster: ClusterSetup): Promise<void> {
 /** Says why, and is granted when the lease that the node has lost has ended; not before. */
 async function waits(locks: Locks, name: string, lost: number): Promise<void> {
   const lock = locks.mutex(name)
-  // A server that is silent for so long cannot say why.
+  // A server that is silent for that long cannot say why.
   const silent = (error: Error & { code?: string }) =>
     error.code === 'UNAVAILABLE' && !/quarantine/.test(error.message)
   const told = await until(() =>

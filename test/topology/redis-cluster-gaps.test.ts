@@ -67,7 +67,7 @@ for (const version of versions.filter(({ places }) => places.includes('cluster')
 
   test(`a slot that has no owner for less than a second delays a try, and fails none (${version.name})`, async (t) => {
     const name = `moment ${version.name}`
-    // By this clock the moment is short, however long the nodes of a busy machine take to hear of the owner.
+    // By this clock the moment is short, however long the nodes of a busy machine take to learn of the owner.
     const locks = await locksOn(t, version, {}, slowClock(10))
     await locks
       .mutex(name)

@@ -66,7 +66,7 @@ for (const [i, [library, how]] of scenes.entries())
     const [a, c] = await Promise.all([join(t, library, 1), join(t, library, 0)])
     const slot = await cluster.keySlot(`hf:{${kept}}`)
     const first = await a.locks.mutex(kept).acquire()
-    // Connected to all nodes: a node-redis Cluster that meets one that stands still waits for it until it wakes.
+    // Connected to all nodes: a node-redis Cluster that meets one that is paused waits for it until it wakes.
     assert.equal((await c.locks.inspect(kept)).holders.length, 1)
     replica.pause()
     await owner.cli('CLIENT', 'KILL', 'TYPE', 'replica')
@@ -89,7 +89,7 @@ for (const [i, [library, how]] of scenes.entries())
     replica.resume()
     await cluster.failOver(replica, 'takeover')
 
-    // A client that comes now is not sent to a node that stands still: node-redis would wait for that one until it wakes.
+    // A client that comes now is not sent to a node that is paused: node-redis would wait for that one until it wakes.
     const others = cluster.nodes.filter((node) => node !== owner && node.running)
     await settled(slot, replica, others)
     const { locks } = await join(t, library, 0, others)

@@ -14,7 +14,7 @@ import { until } from '../support/until.js'
 const cluster = await startCluster({ replicas: 1 })
 after(() => cluster.stop())
 const place: Place = { is: 'cluster', ports: cluster.nodes.map(({ port }) => port) }
-/** A process that stands still for a while still gets its answers: every request here must succeed at the first attempt. */
+/** A process that is paused for a while still gets its answers: every request here must succeed at the first attempt. */
 const calm = { quarantine: 'off', commandTimeout: 60_000 } as const
 
 async function locksOn(t: TestContext, version: Version, more: Partial<RedisOptions>): Promise<Locks> {
@@ -60,7 +60,7 @@ async function pairOf(name: string): Promise<{ owner: RedisServer; replica: Redi
   })
 }
 
-/** Taken, kept, refused to another and given back, at the first attempt. */
+/** Taken, kept, refused to another and released, at the first attempt. */
 async function works(a: Locks, b: Locks, name: string): Promise<void> {
   const lease = await a.mutex(name).acquire({ wait: 3_000 })
   assert.ok((await lease.extend()) > 0)
@@ -84,7 +84,7 @@ for (const version of versions.filter(({ places }) => places.includes('cluster')
       assert.ok((await lease.extend()) > 0)
       await migration.moveKeys()
       assert.ok((await lease.extend()) > 0)
-      // A shorter term too, and a lease that was shortened is given back as any other.
+      // A shorter term too, and a lease that was shortened is released as any other.
       assert.ok((await lease.extend(20_000)) > 10_000)
       // Who holds it cannot be told now, but it is not granted.
       const refused = b.mutex(name).tryAcquire()
@@ -119,7 +119,7 @@ for (const version of versions.filter(({ places }) => places.includes('cluster')
       { within: 10_000 },
     )
     assert.ok(lease.isHeld)
-    // While it learns the nodes anew, redis 4 fails every command.
+    // While it learns the nodes again, redis 4 fails every command.
     for (const one of [a, b])
       await until(
         () =>

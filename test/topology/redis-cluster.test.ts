@@ -54,7 +54,7 @@ async function takeTurns(
 
 for (const library of libraries) {
   test(`MOVED, ASK, TRYAGAIN: slots move under load and nothing is granted twice (${library})`, async (t) => {
-    // While its keys are in two places nothing is renewed or given back: a claim that came by push is to outlast that, on a busy machine, too.
+    // While its keys are in two places nothing is renewed or released: a claim that came by push is to outlast that, on a busy machine, too.
     const all = Array.from({ length: 4 }, () => locksOn(t, library))
     const names = [`moving ${library} a`, `moving ${library} b`]
     let [done, turns] = [false, 0]
@@ -209,7 +209,7 @@ for (const library of libraries)
     await until(async () => /slave0:.*state=online/.test(String(await next.cli('INFO', 'replication'))), {
       what: 'the old master to be the replica of the new one',
     })
-    // Somebody holds it, which is no error: those that the connection to the dead master leaves behind are asked anew.
+    // Somebody holds it, which is no error: those that the connection to the dead master leaves behind are asked again.
     let told: unknown = 'nothing'
     await until(async () => {
       told = await b

@@ -10,7 +10,7 @@ import { type Promotion, type SentinelSetup, startSentinel } from '../support/se
 import { until } from '../support/until.js'
 
 const ttl = 10_000
-/** For who must hold over a promotion: it may take seconds more where the machine stands still. The new master waits for so long, too. */
+/** For who must hold over a promotion: it may take seconds more where the machine is paused. The new master waits for that long, too. */
 const longTtl = 30_000
 const waiters = 6
 

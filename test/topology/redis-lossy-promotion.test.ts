@@ -88,7 +88,7 @@ for (const library of ['ioredis', 'node-redis'] as const)
       const own = { maxTtl: ttl }
       const off = { maxTtl: 300_000, quarantine: 'off', prefix: 'off:' } as const
       const [a, keeper, c] = await Promise.all([own, own, off].map((one) => join(t, setup, library, one)))
-      // A client of ioredis stays at a master that stands still: those that are granted something by the new one come then.
+      // A client of ioredis stays at a master that is paused: those that are granted something by the new one come then.
       const others = () => Promise.all([own, off].map((one) => join(t, setup, library, one)))
       const early = how === 'kill' ? await others() : undefined
       assert.ok(a && c && keeper)

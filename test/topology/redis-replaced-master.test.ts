@@ -32,7 +32,7 @@ for (const version of versions.filter(({ places }) => places.includes('sentinel'
   test(`a replaced master that no Sentinel demotes is left (${version.name})`, async (t) => {
     const { setup, locks, old } = await setUp(t, version)
     await setup.promote({ sync: true, how: 'freeze' })
-    // Sentinels that stood still for more than two seconds demote nobody for half a minute (TILT). Here it does not end.
+    // Sentinels that were paused for more than two seconds demote nobody for half a minute (TILT). Here it does not end.
     for (const sentinel of setup.sentinels) {
       await sentinel.cli('SENTINEL', 'DEBUG', 'TILT-PERIOD', '600000')
       sentinel.pause()

@@ -27,7 +27,7 @@ function join(t: TestContext, setup: SentinelSetup, options: Partial<RedisOption
   return locks
 }
 
-/** The master stands still until another has its place, and there somebody has the lock. */
+/** The master is paused until another has its place, and there somebody has the lock. */
 async function replaced(t: TestContext, setup: SentinelSetup) {
   const old = setup.master()
   await setup.promote({ sync: true, how: 'freeze' })

@@ -13,7 +13,7 @@ const ttl = 3_000
 
 const all = versions.filter(({ places }) => places.includes('sentinel'))
 
-// node-redis hears of the new master in time, and then asks that.
+// node-redis learns of the new master in time, and then asks that.
 for (const version of all)
   for (const asks of version.library === 'redis'
     ? (['just before it wakes'] as const)
@@ -56,7 +56,7 @@ for (const version of all)
       )
       // Nothing was lost that it would have to wait for.
       const b = await join({ quarantine: 'off', maxTtl: 120_000 })
-      // Held by its term alone: a process that stands still for a while does not lose it meanwhile.
+      // Held by its term alone: a process that is paused for a while does not lose it meanwhile.
       const first = await b.mutex('x').acquire({ ttl: 120_000, wait: 60_000 })
       const asked = early ?? wanted()
       let granted: number | undefined

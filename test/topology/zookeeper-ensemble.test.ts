@@ -43,7 +43,7 @@ test('a client whose server falls silent goes to another with its session, and n
   // Behind the one that is cut off.
   const behind = other.mutex('waited for').acquire({ fair: true })
   await until(() => cables.of(factory).some((cable) => cable !== used && cable.links.length > 0), patient)
-  // Proven anew, by the other.
+  // Proven again, by the other.
   let left = lease.remaining()
   const proven = () => {
     const before = left

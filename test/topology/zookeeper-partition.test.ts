@@ -1,6 +1,6 @@
 // Runs alone because a busy machine delays the servers' reports, on which this test depends.
 //
-// A client that is cut off together with its server goes on being answered by it. It must have lost its lease before another has the lock.
+// A client that is cut off together with its server is still answered by it. It must have lost its lease before another has the lock.
 // The same with ticks of 2 s, sessions of 10, 20 and 40 s: `node build/lab/partition/main.js`, figures in lab/results/2026-11-22-zookeeper-partitions.md.
 // Second tier because a cluster is a topology of its own, and its leaders take a while to be replaced.
 import assert from 'node:assert/strict'

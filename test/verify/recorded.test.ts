@@ -89,7 +89,7 @@ describe('recorded locks', () => {
     const recorder = await recording(async (locks) => {
       let renewals = 0
       locks.on('renewed', () => renewals++)
-      // It is to be renewed although the machine stands still for a moment.
+      // It is to be renewed although the machine is paused for a moment.
       const lease = await locks.mutex('x').acquire({ ttl: 6_000 })
       await until(() => renewals > 0)
       await locks.forceRelease('x')

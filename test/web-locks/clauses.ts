@@ -21,7 +21,7 @@ export interface Subject {
 
 let count = 0
 const fresh = (): string => `resource ${++count}`
-/** A renewal every other second: who is stolen from in another process hears of it with the next one. */
+/** A renewal every other second: who is stolen from in another process learns of it with the next one. */
 const briefly = 6000
 const named = (name: string) => (error: unknown) => error instanceof DOMException && error.name === name
 
@@ -113,7 +113,7 @@ export function clauses(where: string, subject: () => Subject, limit = 60_000): 
     assert.equal((await states(manager, name)).pending.length, wanted)
   }
 
-  /** The store hears of an end after the request has been rejected. */
+  /** The store learns of an end after the request has been rejected. */
   const goneTo = (manager: LockManager, name: string, wanted: number) =>
     until(async () => (await states(manager, name)).pending.length === wanted, { what: `${wanted} pending` })
 

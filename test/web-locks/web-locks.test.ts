@@ -39,7 +39,7 @@ test('a lock that is lost otherwise rejects like a stolen one', async () => {
   const manager = lockManager(locks, { ttl: 100 })
   const result = manager.request('a', () => {
     const end = performance.now() + 200
-    while (performance.now() < end); // the event loop stands still for longer than the lease
+    while (performance.now() < end); // the event loop is paused for longer than the lease
     return 'returned all the same'
   })
   await assert.rejects(result, { name: 'AbortError', message: /stolen or lost/ })

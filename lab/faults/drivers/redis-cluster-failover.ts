@@ -1,6 +1,6 @@
 /**
  * `redis()` on a Cluster of three masters with a replica each, which take over: a master's latest grants are lost with it, and an old master
- * goes on until it hears no majority. Until both are over the promoted one grants nothing. But one that was paused for longer than that first
+ * continues until it hears no majority. Until both are over the promoted one grants nothing. But one that was paused for longer than that first
  * executes the requests in its buffers, and may grant a lock that is held.
  */
 import { clusterLab } from '../cluster-lab.js'

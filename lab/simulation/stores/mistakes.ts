@@ -22,7 +22,7 @@ export interface Mistake {
 const grants = (before: table.Row, { row }: table.Step<unknown>) =>
   row.holds.filter((hold) => !before.holds.some((old) => old.attempt === hold.attempt))
 
-/** Created anew for every world, because some have state. */
+/** Created again for every world, because some have state. */
 export const mistakes: readonly (() => Mistake)[] = [
   () => ({
     is: 'lets anybody release',

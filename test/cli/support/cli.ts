@@ -111,7 +111,7 @@ function running(into: string, options: SpawnOptions, file: string, args: readon
 }
 
 /**
- * What it said, but that the store cannot be asked while it waits: that is what it has to say when the machine stands still for longer than
+ * What it said, but that the store cannot be asked while it waits: that is what it has to say when the machine is paused for longer than
  * a request may take, however well the store is.
  */
 export const besidesSilence = (stderr: string): string =>

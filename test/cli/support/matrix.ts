@@ -118,7 +118,7 @@ async function busy(scene: Scene): Promise<void> {
   }
 }
 
-/** A command that writes its process id into a file, and goes on. */
+/** A command that writes its process id into a file, and continues. */
 async function going(scene: Scene, name: string, ...options: string[]): Promise<[Running, number]> {
   const file = join(scene.folder, `${name}.pid`)
   const run = scene.start('run', name, ...options, '--', 'sh', '-c', `echo $$ > ${file}; sleep 120`)

@@ -26,7 +26,7 @@ const nothingOf = async (claims: readonly Claim[]) => {
   assert.deepEqual(await placesIn(claims), [])
   assert.deepEqual(await locksIn(claims), [])
 }
-/** Somebody who stands in line and does not take the lock, for as long as the test says. */
+/** Somebody who is queued and does not take the lock, for as long as the test says. */
 async function standIn(name: string): Promise<{ leave(): Promise<void> }> {
   const { ID } = (await server.ask('PUT', '/v1/session/create', '{"TTL":"60s","Behavior":"delete"}')) as {
     ID: string
@@ -66,7 +66,7 @@ test('several locks are acquired in one transaction, up to 12, and guarded each 
 })
 
 test('whose reply was lost are requested again and found: one entry and one token each', async (t) => {
-  // Nothing but the broken connection makes it ask again.
+  // Only the broken connection makes it ask again.
   const { driver, cable } = await cabled(t, server, { requestTimeout: 60_000 })
   await (await driver.acquire(claim('warm'), once()))?.release()
   const claims = [claim('lost 1'), claim('lost 2'), claim('lost 3', { mode: shared })]
@@ -83,7 +83,7 @@ test('whose reply was lost are requested again and found: one entry and one toke
   )
   assert.equal((await placesIn(claims)).length, 3)
   for (const grant of grants ?? []) assert.equal(await grant.release(), 'released')
-  // The very request, from a client that does not know they were given back.
+  // The very request, from a client that does not know they were released.
   assert.equal(await together(driverOf(t, server.url), claims), undefined)
   await nothingOf(claims)
 })

@@ -135,7 +135,7 @@ for (const crowd of [40, 200]) {
           return grant
         })
         waits.push(wait)
-        // In line, and asking for news of the one before.
+        // In the queue, and asking for news of the one before.
         await until(() => paths.filter(query).length === i + 1, { every: 1 })
       }
     })

@@ -143,7 +143,7 @@ for (const [protocol, over] of protocols) {
     assert.equal(await driver.acquire(claim('a'), once()), undefined)
     assert.equal((await driver.inspect('a')).holders[0]?.token, grant.token)
 
-    // A change of the rights makes every login old, also of the watches that go on.
+    // A change of the rights makes every login old, also of the watches that continue.
     const waiter = driverOf(t, server.url, { ...over, username: 'app', password: 'secret' })
     const waits = waiter.acquire(claim('a'), waiting())
     const places = async (name: string) => (await driver.inspect(name)).waiters.length

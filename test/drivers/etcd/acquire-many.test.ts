@@ -24,7 +24,7 @@ const revision = async () => {
 const holds = (one: Claim) => (bytes: Buffer) => bytes.includes(placeKey(one.name, one.attempt))
 
 test('whose reply was lost are requested again and found: one entry and one token each', async (t) => {
-  // Nothing but the broken connection makes it ask again.
+  // Only the broken connection makes it ask again.
   const { driver, cable } = await cabled(t, server, { requestTimeout: 60_000 })
   await (await driver.acquire(claim('warm'), once()))?.release()
   const claims = [claim('lost 1'), claim('lost 2')]
@@ -41,7 +41,7 @@ test('whose reply was lost are requested again and found: one entry and one toke
   )
   assert.equal((await placesIn(claims)).length, 2)
   for (const grant of grants ?? []) assert.equal(await grant.release(), 'released')
-  // The very request, from a client that does not know they were given back.
+  // The very request, from a client that does not know they were released.
   assert.equal(await together(driverOf(t, server.url), claims), undefined)
   assert.deepEqual(await placesIn(claims), [])
 })

@@ -165,7 +165,7 @@ test('a thousand leases of one process are looked for with three requests', asyn
   const renewed = () => Promise.all(grants.map((grant) => grant.renew(ttl, new AbortController().signal)))
   const paths = await asked(renewed)
   assert.deepEqual(paths, ['/v3/lease/timetolive', ...beat])
-  // What is gone is found all the same.
+  // An entry that is gone is still noticed.
   const other = driverOf(t, server.url)
   await other.forceRelease?.('thousand 7')
   await asked(() => new Promise((resolve) => setTimeout(resolve, 10)))

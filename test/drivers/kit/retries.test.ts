@@ -1,4 +1,4 @@
-// What must not be left undone, on a clock that stands still: when it is tried again, and what `close()` does for it.
+// What must not be left undone, on a stopped clock: when it is tried again, and what `close()` does for it.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Retries } from '../../../src/drivers/kit/retries.js'

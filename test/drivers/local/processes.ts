@@ -31,7 +31,7 @@ export interface Taker {
   acquire(name: string, options?: AcquireOptions, shared?: boolean): Promise<Taken>
   /** The token, or undefined when it is not free. */
   tryAcquire(name: string): Promise<number | undefined>
-  /** How many stand in line, as the broker tells it. */
+  /** How many are queued, as the broker tells it. */
   waiters(name: string): Promise<number>
   release(taken: Taken): Promise<string>
   state(taken: Taken): Promise<string>
@@ -40,7 +40,7 @@ export interface Taker {
   doubted(): Promise<string[]>
   /** Why its leases were lost, oldest first. */
   losses(): Promise<string[]>
-  /** Its event loop stands still for `ms`; resolves when it is about to. */
+  /** Its event loop is paused for `ms`; resolves when it is about to. */
   block(ms: number): Promise<unknown>
   /** Starts a process that outlives it; resolves with its pid. */
   bear(): Promise<number>

@@ -22,7 +22,7 @@ import { leakCheck } from '../../support/leaks.js'
 
 const wall = 1_700_000_000_000
 
-/** A row and its commands, at a time that stands still unless moved. */
+/** A row and its commands, at a time that stays fixed unless moved. */
 function table(row: Row = emptyRow('x')) {
   let now = 0
   const keep = <A>(step: Step<A>): Step<A> => {

@@ -51,7 +51,7 @@ for (const flavour of ['mariadb', 'mysql'] as const) {
           await a.once(`${name} o`, () => 'done', { keep: 60_000 })
         }
         await work('a name')
-        // Nothing but letters: no expression, no ticket, no name.
+        // Only letters: no expression, no ticket, no name.
         for (const names of sets) assert.match(names, /^[a-z_]+( [a-z_]+)*$/)
         assert.ok(sets.size > 5)
       })

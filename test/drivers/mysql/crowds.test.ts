@@ -33,7 +33,7 @@ for (const flavour of ['mariadb', 'mysql'] as const) {
     const seconds = (performance.now() - began) / 1000
     const sum = (all: Record<string, number>) => Object.values(all).reduce((total, one) => total + one, 0)
     assert.ok(sum(idle) / seconds < 60, `${JSON.stringify(idle)} in ${seconds} s`)
-    // All are still taken for alive, though none of most has said so by itself.
+    // All are still counted as alive, though none of most has said so by itself.
     await until(async () => (await holder.inspect('crowd')).waiters.length === many)
     // An operator removes the entry of one that does not look: it notices, and enters again at the end.
     const newest = async () => {

@@ -42,7 +42,7 @@ async function bellKept(server: MysqlServer, name: string): Promise<boolean> {
   return Number(row?.['id'] ?? 0) > 0
 }
 
-/** How many GET_LOCKs were given back. */
+/** How many GET_LOCKs were released. */
 const rings = async (server: MysqlServer) =>
   Number((await server.query(`show global status like 'Com_do'`))[0]?.['Value'])
 

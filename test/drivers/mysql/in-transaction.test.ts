@@ -53,7 +53,7 @@ for (const [flavour, library] of runs) {
       await server.stop()
     })
 
-    /** Begun; rolled back and given back in the end. */
+    /** Begun; rolled back and released in the end. */
     async function begun(t: { after(fn: () => Promise<void>): void }): Promise<Connection> {
       const connection = await pool.getConnection()
       await connection.beginTransaction()
@@ -336,7 +336,7 @@ async function rowsOf(connection: Connection, sql: string): Promise<readonly (re
   return (Array.isArray(first?.[0]) ? first : result) as unknown[][]
 }
 
-/** Asked more often than every 100 ms, the server goes on telling the same. */
+/** Asked more often than every 100 ms, the server keeps reporting the same. */
 async function waitingFor(server: MysqlServer): Promise<number> {
   const [row] = await server.query(
     `select count(*) as n from information_schema.innodb_trx where trx_state = 'LOCK WAIT'`,

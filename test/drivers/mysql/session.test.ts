@@ -81,7 +81,7 @@ for (const [flavour, library] of runs) {
       )
       assert.ok(second.token > lease.token)
       await second.release()
-      // Its process goes on with a new connection.
+      // Its process continues with a new connection.
       await a.mutex('killed').run(() => undefined)
     })
 
@@ -122,7 +122,7 @@ for (const [flavour, library] of runs) {
       const lease = await locks.mutex('late').acquire({ ttl: 1_000 })
       proxy.up.hold()
       assert.match(await lease.release(), /^(unknown|lost)$/)
-      // Longer than anybody tries to give it back.
+      // Longer than anybody tries to release it.
       await pause(1_500)
       proxy.up.pass()
       await (await locks.mutex('late').acquire({ wait: 30_000 })).release()

@@ -26,7 +26,7 @@ const pools: Readonly<Record<string, (port: number) => AppPool>> = {
       port,
       connectionLimit: size,
     }),
-  // It ends transactions by itself when a connection is given back, unless it is told not to.
+  // It ends transactions by itself when a connection is released, unless it is told not to.
   mariadb: (port) =>
     mariadb.createPool({
       ...{ host: '127.0.0.1', user: 'root', database: 'holdfast', port, connectionLimit: size },

@@ -1,5 +1,5 @@
 // Someone with an account that can read everything and write nothing sends what the server would send: NOTIFY needs no right. It is aimed
-// at attempts that live, read from the tables. Nothing comes of it, and what is true is heard all the same.
+// at attempts that live, read from the tables. Nothing comes of it, and the genuine message takes effect.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { Client } from 'pg'
@@ -26,7 +26,7 @@ class Spy {
     this.#client = client
   }
 
-  /** To one channel, as often as it can for so long. Resolves with how many looks that may lead to. */
+  /** To one channel, as often as it can for that long. Resolves with how many looks that may lead to. */
   async send(channel: string, texts: readonly string[], ms = 0): Promise<number> {
     const began = performance.now()
     const end = began + ms

@@ -200,7 +200,7 @@ test('a thousand readers of one name are renewed in a moment', async (t) => {
   const leases = await Promise.all(
     Array.from({ length: 1_000 }, () => lock.read.acquire({ fair: true, ttl: 600_000, wait: 120_000 })),
   )
-  // The least of five: the machine may stand still during one or another.
+  // The least of five: the machine may be paused during one or another.
   let took = Number.POSITIVE_INFINITY
   for (let round = 0; round < 5; round++) {
     const began = performance.now()

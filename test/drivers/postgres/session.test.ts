@@ -229,7 +229,7 @@ for (const strategy of ['row', 'session'] as const) {
     await server.sql(`insert into reap_${strategy}.holdfast_locks (name, used)
       select ${strategy === 'row' ? '' : 'chr(1) ||'} 'order ' || i, 1 from generate_series(1, 1500) i`)
     await server.sql(`insert into reap_${strategy}.holdfast_cells values ('once:order', 1, null, null, 1)`)
-    // The next is due within the retention; nothing but use reminds it.
+    // The next is due within the retention; only use reminds it.
     const other = peer(t, server.port, {
       strategy,
       retention: 60_000,
@@ -273,7 +273,7 @@ test('a statement that is cancelled after it has the advisory lock leaves none: 
   const [a, b] = [peer(t, server.port, session), peer(t, server.port, session)]
   const shelf = (locks: typeof a.locks) => locks.readWrite('cancelled').read
   await shelf(a.locks).run(() => undefined)
-  // Its connection lasts: what it keeps would be kept for good.
+  // Its connection lasts: what it keeps would stay locked permanently.
   const lasting = await a.locks.mutex('lasting').acquire({ ttl: 600_000 })
   const [stranger, operator] = [new Client(server.url), new Client(server.url)]
   for (const one of [stranger, operator]) {
@@ -327,7 +327,7 @@ test('an advisory lock left over by a refused commit is released', async (t) => 
 test('a hold whose release is refused for longer than its ttl is released as soon as it can be', async (t) => {
   const [a, b] = [peer(t, server.port, session), peer(t, server.port, session)]
   const name = 'refused release'
-  // Its connection lasts, and with it would what is not given back.
+  // Its connection lasts, and with it would what is not released.
   const lasting = await a.locks.mutex('lasting as well').acquire({ ttl: 600_000 })
   // Long enough to be held still when the server has been told to refuse.
   const lease = await a.locks.mutex(name).acquire({ ttl: 2_000 })

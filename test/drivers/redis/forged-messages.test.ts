@@ -1,5 +1,5 @@
 // Someone with an account that can read everything and publish, and write nothing, sends what the server would send: aimed at attempts
-// that live, read from the data. Nothing comes of it, and what is true is heard all the same.
+// that live, read from the data. Nothing comes of it, and the genuine message takes effect.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { Redis } from 'ioredis'
@@ -25,7 +25,7 @@ interface Party {
 }
 
 interface Spy {
-  /** To the channel of `process`, as often as it can for so long. */
+  /** To the channel of `process`, as often as it can for that long. */
   send(channel: string, texts: readonly string[], ms?: number): Promise<number>
   /** Attempts and channels of those who hold or wait for `name`. */
   read(name: string): Promise<Party[]>

@@ -52,7 +52,7 @@ async function eared({ driver }: Peer, t: TestContext, name: string): Promise<vo
   await before.release()
 }
 
-/** Somebody stands in line for `name` and can be reached. */
+/** Somebody is queued for `name` and can be reached. */
 const inLine = (name: string, count = 1) => reachable(server, name, count)
 
 /** Nobody looks again so soon by himself, and no claim runs out so soon: it came of what the test is about. */

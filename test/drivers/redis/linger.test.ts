@@ -99,7 +99,7 @@ test('a single attempt elsewhere is not refused by a cache', async (t) => {
         .catch(() => undefined),
   ]) {
     const token = await cached(a, 'tried')
-    // Under load the holder's process may answer later than the attempt stands in line.
+    // Under load the holder's process may answer later than the attempt is queued.
     const lease = await until(attempt)
     assert.ok(lease.token > token)
     await lease.release()

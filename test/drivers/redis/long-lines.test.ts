@@ -15,7 +15,7 @@ const quiet = { env: { clock: withoutLooking() } }
 const most = 32
 const shared = { mode: { kind: 'shared' } as const, ttl: 30_000 }
 
-/** So many stand in line for `name` and have died since, in `processes` processes. */
+/** So many are queued for `name` and have died since, in `processes` processes. */
 async function theDead(t: TestContext, name: string, waiters: number, processes: number): Promise<void> {
   const dying = Array.from({ length: processes }, () => {
     const subscriber = peer(t, server.port).client

@@ -159,7 +159,7 @@ test('however many waiters it is reserved for, no incompatible claim is admitted
   silent.client.disconnect()
   const since = performance.now()
   await lease.release()
-  // Other runs go on where the first one stopped.
+  // Other runs continue where the first one stopped.
   await pause(300)
   const { holders } = await holder.locks.inspect('many')
   if (performance.now() - since < 1_500) assert.deepEqual(holders, [], 'the writer passed 32 readers')

@@ -153,7 +153,7 @@ test('a server’s votes: once it has named a ballot, only greater ones; and nev
   assert.equal((await giveBack('c'))[0], 'y')
   assert.equal((await ask('d', floor + 1))[0], 'h', 'nobody votes twice for one ballot')
 
-  // It forgets, and the first one it hears of is a holder from before.
+  // It forgets, and the first one it learns of is a holder from before.
   await server.cli('DEL', keys[0] ?? '')
   assert.equal((await ask('holder', old, true))[0], 'y')
   assert.equal((await giveBack('holder'))[0], 'y')

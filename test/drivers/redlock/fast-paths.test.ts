@@ -62,7 +62,7 @@ class Twins {
 
   async step({ verb, who, kind, waits, round, ms }: Command): Promise<void> {
     if (verb === 'time') this.#now += ms * 1_000
-    // Mostly less than what makes the script shift its time for good, after which there are no short cuts.
+    // Mostly less than what makes the script shift its time permanently, after which there are no short cuts.
     if (verb === 'back') this.#now -= ms > 860 ? ms * 1_000 : ms * 50
     if (verb === 'time' || verb === 'back') return
     const id = `attempt${who}`

@@ -1,5 +1,5 @@
 // Someone with an account that can read everything and publish, and write nothing, sends what the servers would send: aimed at attempts
-// that live, read from the data. Nothing comes of it, and what is true is heard all the same.
+// that live, read from the data. Nothing comes of it, and the genuine message takes effect.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { Redis } from 'ioredis'
@@ -102,7 +102,7 @@ test('a flood of forged wake-ups to a waiter makes no holder and causes no storm
   const began = clock.now()
   await spy.send(channel, [attempt, `g ${attempt}`], forged)
   const { evalsha = 0 } = await commands(counter)
-  // Of each server one message at once, and one in 25 ms; each is a vote, and what gives it back. One round may be under way.
+  // Of each server one message at once, and one in 25 ms; each is a vote, and what releases it. One round may be under way.
   const most = 2 * (1 + servers.length * (1 + Math.ceil((clock.now() - began) / 25)))
   assert.ok(evalsha > 0 && evalsha <= most, `${evalsha} commands, at most ${most}`)
   assert.equal(entered, false, 'a second holder')

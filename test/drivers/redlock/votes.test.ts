@@ -199,7 +199,7 @@ test('single attempts that split the votes do not all report "not free"', async 
   await meet(here, ...tries.map(({ driver }) => driver))
   const all = tries.map(({ cable }) => [0, 1, 2].map(cable))
   const foreign = all.flatMap((cables, own) => cables.filter((_, place) => place !== own))
-  // Each gets the vote of one server, and then hears of the other two that they have voted for somebody else.
+  // Each gets the vote of one server, and then learns of the other two that they have voted for somebody else.
   for (const { up } of foreign) up.hold((bytes) => isVote(bytes))
   const asked = tries.map(({ driver }) => driver.acquire(claim('split', { ttl: 10_000 }), once()))
   await Promise.all(foreign.map(({ up }) => up.holding()))

@@ -20,7 +20,7 @@ export class Cables {
     return cables
   }
 
-  /** A driver behind a set of its own, which is taken when the driver is made and given back when it is closed. */
+  /** A driver behind a set of its own, which is taken when the driver is made and released when it is closed. */
   factory(make: (ports: readonly number[]) => DriverFactory): DriverFactory {
     const factory: DriverFactory = (env) => {
       const set = this.#free.pop()

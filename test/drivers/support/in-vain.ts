@@ -1,4 +1,4 @@
-// A wait that is ended by what the store says, and by nothing else: however long the machine stands still, it is not over before.
+// A wait that is ended by what the store says, and by nothing else: however long the machine is paused, it is not over before.
 import assert from 'node:assert/strict'
 import type { Lock, Locks } from '../../../src/index.js'
 import { until } from '../../support/until.js'

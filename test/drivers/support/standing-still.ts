@@ -1,4 +1,4 @@
-// A request whose answer arrives while the process that asked stands still, and whose time is over by then.
+// A request whose answer arrives while the process that asked is paused, and whose time is over by then.
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import type { Clock } from '../../../src/core/clock.js'

@@ -25,7 +25,7 @@ export interface Twin {
   readonly name: string
   /** `granted 5`, `waiting 2`, `limit 3`, `busy` or `over`. */
   acquire(now: number, ask: Ask): Promise<string>
-  /** 1: it is held and lasts for so long at least, with an order that is new exactly so long; 0: it is not held. */
+  /** 1: it is held and lasts for that long at least, with an order that is new exactly so long; 0: it is not held. */
   renew(now: number, attempt: string, ttl: number, order?: number): Promise<unknown>
   /** 0: lost; 1: released; 2: released before. */
   release(now: number, attempt: string, last: number): Promise<unknown>

@@ -42,7 +42,7 @@ test('when the numbers are exhausted there is one holder at a time, everybody is
   const clients = Array.from({ length: 3 }, () =>
     createLocks(zookeeper({ servers: server.address, ...quick, sessionTimeout: 30_000 }) as DriverFactory),
   )
-  // Everybody is in line before the first goes: if the line were empty for a moment, the numbers would begin anew before their end.
+  // Everybody is in the queue before the first goes: if the line were empty for a moment, the numbers would begin again before their end.
   const door = createLocks(
     zookeeper({ servers: server.address, ...quick, sessionTimeout: 30_000 }) as DriverFactory,
   )

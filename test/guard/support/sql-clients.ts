@@ -74,7 +74,7 @@ const overPostgresJs =
     return { db: postgresJs(sql), close: () => sql.end() }
   }
 
-/** A backslash is a plain character, and text that is no number is one all the same. */
+/** A backslash is a plain character, and text that is not a number still counts as one. */
 const loose = 'NO_BACKSLASH_ESCAPES'
 export const overMysql: Readonly<Record<string, Connect>> = {
   'mysql2 3.0.0': overMysql2(mysql230),

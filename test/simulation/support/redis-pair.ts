@@ -57,7 +57,7 @@ const timed = (text: string) =>
 
 /**
  * A real server drops a key by its own clock, whatever TIME says to the script: so no key may run out here. By when somebody
- * does not want to hear of a change any more is a number in the data, and that stays as short as it was.
+ * does not want to learn of a change any more is a number in the data, and that stays as short as it was.
  */
 const lasting = 600_000
 const watchCellLasting = watchCell.text.replace(

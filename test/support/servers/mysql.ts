@@ -52,14 +52,14 @@ export interface MysqlServer extends AsyncDisposable {
   copyData(): void
   /** Starts with the copy in the place of its data, as if restored from a backup; a running server is killed first. */
   restore(): Promise<void>
-  /** SIGSTOP; when it returns the server stands still. */
+  /** SIGSTOP; when it returns the server is paused. */
   pause(): void
   resume(): void
   /** Moves the server's wall clock by `ms` from where it stands. Needs `preload: ['clock']`. */
   clockJump(ms: number): void
   /** kill -9, and what was not synced of the redo log is gone. Down afterwards: `restart()`. Needs `preload: ['redo']`. */
   powerCut(): Promise<void>
-  /** For good: the process is killed, the folder removed. May be called twice; = `Symbol.asyncDispose`. */
+  /** Final: the process is killed, the folder removed. May be called twice; = `Symbol.asyncDispose`. */
   stop(): Promise<void>
 }
 

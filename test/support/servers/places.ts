@@ -36,7 +36,7 @@ interface Guarded {
 let guarded: Guarded | undefined
 let made = 0
 
-/** A private folder for one server and the way to give it back. */
+/** A private folder for one server and the way to release it. */
 export interface WorkFolder {
   readonly path: string
   /** Removes the folder. With the last one this process has, its guardian goes too. */

@@ -35,7 +35,7 @@ export interface Running {
   readonly alive: boolean
   /** Whether `end()` was called. */
   readonly isToEnd: boolean
-  /** SIGSTOP; returns when every thread stands still. */
+  /** SIGSTOP; returns when every thread is paused. */
   pause(): void
   resume(): void
   /** Sends `signal` (awake first, if paused) and resolves when the process is gone; SIGKILL after `patience` ms. */
@@ -180,7 +180,7 @@ function control(child: ChildProcess): Running {
 }
 
 /**
- * Returns once every thread of a process that was sent SIGSTOP stands still. Busy on purpose: it takes microseconds, and the very next line of a test
+ * Returns once every thread of a process that was sent SIGSTOP is paused. Busy on purpose: it takes microseconds, and the very next line of a test
  * may rely on it.
  */
 export function awaitStandstill(pid: number): void {
@@ -200,7 +200,7 @@ function listThreads(pid: number): string[] {
   }
 }
 
-/** A thread that has ended since the list was read stands still, too. */
+/** A thread that has ended since the list was read is paused, too. */
 function readState(pid: number, task: string): string {
   try {
     return readFileSync(`/proc/${pid}/task/${task}/stat`, 'utf8')

@@ -14,7 +14,7 @@ export interface ClusterOptions extends Omit<RedisOptions, 'port'> {
   readonly masters?: number
   /** Per master. Default 0. */
   readonly replicas?: number
-  /** A node silent for this many milliseconds is taken for down. Default 2000. */
+  /** A node silent for this many milliseconds is counted as down. Default 2000. */
   readonly nodeTimeout?: number
   /** Nodes are known to each other and to clients by these. Clients that are not to be cut off with a node have to be told: `natMap`. */
   readonly cables?: MemberCables
@@ -32,7 +32,7 @@ export interface ClusterSetup extends AsyncDisposable {
   keySlot(key: string): Promise<number>
   /** The node that serves the slot now, as the running nodes see it. */
   findOwner(slot: number): Promise<RedisServer>
-  /** Resolves when every running node knows it is there. One that failed half-way can be called again, and goes on. */
+  /** Resolves when every running node knows it is there. One that failed half-way can be called again, and continues. */
   migrateSlot(slot: number, to: RedisServer): Promise<void>
   /** Starts a migration and leaves it half-way. */
   beginMigration(slot: number, to: RedisServer): Promise<Migration>
@@ -95,7 +95,7 @@ async function join(
   }
   const ids = await Promise.all(nodes.map(readNodeId))
   const seenBy = async (node: RedisServer) => String(await node.cli('CLUSTER', 'NODES'))
-  /** A handshake that is not answered in time is given up by the server for good, so who is missing is met again. */
+  /** A handshake that is not answered in time makes the server give up permanently, so missing nodes are met again. */
   const acquainted = async (node: RedisServer): Promise<boolean> => {
     const known = await seenBy(node)
     if (known.includes('handshake')) return false
@@ -144,7 +144,7 @@ function operate(nodes: readonly RedisServer[], masters: number, nodeTimeout: nu
   const migrateSlot = async (slot: number, to: RedisServer): Promise<void> => {
     if ((await findOwner(slot)) !== to) return (await beginMigration(slot, to)).finish()
     await settled(slot, to, running())
-    // One that heard of it from the others only may still believe that it gives the slot away.
+    // One that learned of it from the others only may still believe that it gives the slot away.
     for (const node of running()) {
       const replica = String(await node.cli('INFO', 'replication')).includes('role:slave')
       if (!replica) await node.cli('CLUSTER', 'SETSLOT', slot, 'STABLE')

@@ -38,7 +38,7 @@ export interface RedisServer extends AsyncDisposable {
     /** SIGTERM instead of SIGKILL. Default false. */
     readonly graceful?: boolean
   }): Promise<void>
-  /** SIGSTOP; when it returns the server stands still. */
+  /** SIGSTOP; when it returns the server is paused. */
   pause(): void
   resume(): void
   /** Moves the server's wall clock by `ms` from where it stands, over restarts too. Needs `preload: ['clock']`. */
@@ -47,7 +47,7 @@ export interface RedisServer extends AsyncDisposable {
   unsynced(): number
   /** kill -9, and whatever was not fsynced is gone. Down afterwards: `restart()`. Needs `preload: ['power']`. */
   powerCut(): Promise<void>
-  /** For good: the process is killed, the folder removed. May be called twice; = `Symbol.asyncDispose`. */
+  /** Final: the process is killed, the folder removed. May be called twice; = `Symbol.asyncDispose`. */
   stop(): Promise<void>
 }
 

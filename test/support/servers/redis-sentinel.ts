@@ -18,7 +18,7 @@ export interface SentinelOptions extends Omit<RedisOptions, 'port'> {
   readonly replicas?: number
   /** Default 3. The quorum is the majority. */
   readonly sentinels?: number
-  /** A server silent for this many milliseconds is taken for down. Default 1000. */
+  /** A server silent for this many milliseconds is counted as down. Default 1000. */
   readonly downAfter?: number
   /** The data servers are known to each other and to the Sentinels by these. Clients have to be told: `natMap`. */
   readonly cables?: MemberCables

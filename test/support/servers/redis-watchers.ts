@@ -14,7 +14,7 @@ export const masterName = 'holdfast'
 // - pings come once in `downAfter` at most: a new master, not pinged yet, would be down at once;
 // - a replica is fit to be promoted if its INFO, asked for every second while the master is down, is younger than 5 pings;
 // - a node that claims to be master for 4 publish periods without being it is made a replica, and a promotion takes a second.
-// A Sentinel that stood still for two seconds promotes and demotes nobody for the next thirty (TILT): a busy machine may stand still for so
+// A Sentinel that was paused for two seconds promotes and demotes nobody for the next thirty (TILT): a busy machine may be paused for so
 // long, and no test that waits for a promotion is about that. It needs the time to be answered once again by those it took for down.
 const tilt = ['TILT-PERIOD', 1_000]
 const periods = ['PING-PERIOD', 300, 'INFO-PERIOD', 300, 'PUBLISH-PERIOD', 500, 'ASK-PERIOD', 100, ...tilt]

@@ -12,7 +12,7 @@ const run = promisify(execFile)
 /** `clock` moves a server's wall clock, `power` and `redo` track what a power cut would leave: of appended files, of database logs. */
 export type Shim = 'clock' | 'power' | 'redo'
 
-/** The compiled shim, ready to be preloaded. Named by the hash of its source, so a changed source is compiled anew. */
+/** The compiled shim, ready to be preloaded. Named by the hash of its source, so a changed source is compiled again. */
 export async function shim(name: Shim): Promise<string> {
   const source = join(checkout, 'test/support/shims', `${name}.c`)
   const hash = createHash('sha256').update(readFileSync(source)).digest('hex').slice(0, 12)

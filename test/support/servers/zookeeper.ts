@@ -60,10 +60,10 @@ export interface ZookeeperServer extends AsyncDisposable {
   kill9(): Promise<void>
   /** Same port; killed first if it runs. Without `keepData` (default true) it starts empty. */
   restart(options?: { readonly keepData?: boolean }): Promise<void>
-  /** SIGSTOP; when it returns the server stands still. */
+  /** SIGSTOP; when it returns the server is paused. */
   pause(): void
   resume(): void
-  /** For good; may be called twice. */
+  /** Final; may be called twice. */
   stop(): Promise<void>
 }
 

@@ -50,7 +50,7 @@ describe('the exclusion checker', () => {
     const shorter = event(20, 'a', 'a:1', { op: 'renew', phase: 'invoke', until: 30e6 })
     const next = held('b', 'b:1', [2, 40, 60])
     assert.deepEqual(exclusion(createHistory([...holder, shorter, ...next])), [])
-    // A holder that goes on believing in the longer one.
+    // A holder that keeps relying on the longer one.
     const stays = event(21, 'a', 'a:1', { op: 'renew', phase: 'ok', until: 90e6 })
     assert.equal(exclusion(createHistory([...holder, shorter, stays, ...next])).length, 1)
   })

@@ -18,7 +18,7 @@ export interface PeerOptions extends Omit<PostgresOptions, 'pool'> {
   readonly config?: PoolConfig
   /** The default ttl of its locks. */
   readonly ttl?: number
-  /** It looks at nothing by itself for as long as a waiter would that is told: what it does is what it hears of. */
+  /** It looks at nothing by itself for as long as a waiter would that is told: what it does is what it learns of. */
   readonly onlyTold?: boolean
   /** It draws nothing: what is done now and then is done at its first statement. */
   readonly eager?: boolean
@@ -72,7 +72,7 @@ export async function cabled(
   return { ...made, cable }
 }
 
-/** Resolves once `count` stand in line. */
+/** Resolves once `count` are queued. */
 export async function inLine(locks: Locks, name: string, count: number): Promise<void> {
   await until(async () => (await locks.inspect(name)).waiters.length === count, {
     what: `${count} in line for ${name}`,

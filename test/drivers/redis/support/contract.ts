@@ -1,4 +1,4 @@
-// What a client of any version and with any options is to do: take, wait without asking, hear of its turn.
+// What a client of any version and with any options is to do: take, wait without asking, learn of its turn.
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { createLocks, type Locks } from '../../../../src/create-locks.js'
@@ -42,7 +42,7 @@ async function scriptsRun(server: RedisServer): Promise<number> {
   return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(stats)?.[1] ?? 0)
 }
 
-/** A lock that is held is waited for without asking, and had when it is given back. */
+/** A lock that is held is waited for without asking, and had when it is released. */
 export async function handsOver(
   a: Process,
   b: Process,

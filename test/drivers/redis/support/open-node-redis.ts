@@ -2,7 +2,7 @@ import { createClient, createCluster, RedisSentinel } from 'redis'
 import { type Opened, type Place, quick } from './place.js'
 
 /**
- * node-redis makes its class of some 600 methods anew whenever the options of a client differ, as JSON, from those before: 45 ms of a
+ * node-redis makes its class of some 600 methods again whenever the options of a client differ, as JSON, from those before: 45 ms of a
  * processor, more than most tests take. To it all these addresses are one.
  */
 const alike = { toJSON: () => 'alike' }

@@ -69,7 +69,7 @@ export function driverOf(t: TestContext, port: number, options: PeerOptions = {}
   return peer(t, port, { ...options, env: { ...systemEnv(), ...options.env } })
 }
 
-/** `of` stand in line for `name` at this server, and each has said where it can be reached. */
+/** `of` are queued for `name` at this server, and each has said where it can be reached. */
 export async function reachable(server: RedisServer, name: string, of: number): Promise<void> {
   await until(async () => {
     const all = (await server.cli('HGETALL', `hf:{${name}}`)) as string[]
@@ -80,7 +80,7 @@ export async function reachable(server: RedisServer, name: string, of: number): 
 
 /**
  * A clock whose timers never ring when they are set for later than in three seconds. Who waits then does not look by itself, as it
- * otherwise does every five: it goes on only because it is told to.
+ * otherwise does every five: it continues only because it is told to.
  */
 export function withoutLooking(clock: Clock = systemEnv().clock): Clock {
   return {

@@ -80,7 +80,7 @@ export async function meet({ servers, ports, prefix }: Scene, ...drivers: readon
         const grant = await driver.acquire(claim(name, { ttl: 1_000 }), once()).catch(() => undefined)
         if (grant === undefined) return false
         const votes = await Promise.all(servers.map((server) => votesAt(server, name, prefix)))
-        // One that answers late has it back all the same.
+        // One that replies late still gets it back.
         await grant.release().catch(() => undefined)
         return votes.every(({ length }) => length === 1)
       },
@@ -112,7 +112,7 @@ export async function votesAt(server: RedisServer, name: string, prefix: string)
 
 export const now: () => number = systemEnv().clock.now
 
-/** The event loop stands still: nothing is read, no timer fires. */
+/** The event loop is paused: nothing is read, no timer fires. */
 export function stall(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 }

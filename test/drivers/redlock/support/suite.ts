@@ -6,7 +6,7 @@ import { type Flavour, startMany } from '../../../support/servers/redis.js'
 import { Cables } from './clients.js'
 
 /**
- * A process that stands still for a second is not to find that the servers were silent meanwhile: a try would be an error, and servers that
+ * A process that is paused for a second is not to find that the servers were silent meanwhile: a try would be an error, and servers that
  * are met for the first time would be left out for a minute.
  */
 const options = { commandTimeout: 5_000 }

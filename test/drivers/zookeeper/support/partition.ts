@@ -10,7 +10,7 @@ export interface PartitionOptions {
   readonly sessionTimeout: number
   /** Which server is cut off from the other two, with the clients that talk to it. */
   readonly who: 'follower' | 'leader'
-  /** The process stands still for so long before, in ms. Default 0. */
+  /** The process is paused for that long before, in ms. Default 0. */
   readonly stall?: number
   /** Clients that are cut off, each with a session and a lock of its own. Default 8. */
   readonly clients?: number
@@ -21,7 +21,7 @@ export interface PartitionOptions {
 export interface PartitionServers extends AsyncDisposable {
   /**
    * One partition, healed in the end.
-   * @returns for each client, for how many ms it went on believing that it held what another client had been granted; negative: it knew before
+   * @returns for each client, for how many ms it kept believing that it held what another client had been granted; negative: it knew before
    */
   round(): Promise<readonly number[]>
 }
