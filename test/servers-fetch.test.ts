@@ -129,7 +129,7 @@ it('shows nothing half-done when it is killed, and finishes the next time', asyn
   assert.deepEqual(leftovers('killed'), [])
 })
 
-it('unpacks an npm package only if it is the one whose sum is known, without running anything of it', async () => {
+it('unpacks an npm package only if its checksum is the known one, without running any of its code', async () => {
   const made = join(home, 'npm-package')
   mkdirSync(join(made, 'bin'), { recursive: true })
   const scripts = { postinstall: `touch ${home}/ran` }

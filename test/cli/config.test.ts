@@ -110,7 +110,7 @@ test('above the home directory nothing is looked for', async () => {
   )
 })
 
-test('a password comes from the environment, as it is', async () => {
+test('a password comes from the environment, verbatim', async () => {
   const password = 'p@ss/w:rd?#%'
   await using server = await startRedis()
   const client = new Redis(server.port, server.host)

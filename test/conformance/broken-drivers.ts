@@ -237,7 +237,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
     })),
     seenBy: [
       ['fairness', 'with `fair: true` is first come, first served', /in line/],
-      ['waiting', 'tells the waiter at once', /in line|hand-over took/],
+      ['waiting', 'notifies the waiter at once', /in line|hand-over took/],
     ],
   },
   {

@@ -34,7 +34,7 @@ test('the same mutex again in the same context throws instead of waiting for its
   assert.equal(s.asked.length, 1)
 })
 
-test('with reentrant: true it is entered again: same token, nothing asked, released when all have left', async () => {
+test('with reentrant: true it is reentered: same token, no request, released when all have left', async () => {
   const s = script()
   await within(s, s.locks.mutex('m'), async (outer, grant) => {
     const inner = await s.locks.mutex('m').acquire({ reentrant: true })

@@ -330,7 +330,7 @@ test('a reply to a renewal that waited for the machine to wake up is not reporte
   assert.equal(lease.state, 'lost')
 })
 
-test('maxHold ends a healthy lease, which is released only when the store would let go by itself', async () => {
+test('maxHold ends a healthy lease, which is released only when the store would expire it', async () => {
   const { s, lease, grant } = await hold({ ttl: 9_000, maxHold: 4_000 })
   await s.clock.advance(3_000)
   grant.renewals[0]!.ok()

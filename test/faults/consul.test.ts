@@ -350,7 +350,7 @@ test('a session that was ended is a definite loss at the next renewal, and the l
   assert.equal(await next.release(), 'released')
 })
 
-test('a waiter whose session ended takes a new place and does not believe it holds', async (t) => {
+test('a waiter whose session ended queues again and does not believe that it holds', async (t) => {
   const [a, b, c] = [driverOf(t, server.url), driverOf(t, server.url), driverOf(t, server.url)]
   const name = 'session of a waiter'
   const holder = await a.acquire(claim(name, { ttl: 20_000 }), once())
@@ -366,7 +366,7 @@ test('a waiter whose session ended takes a new place and does not believe it hol
   assert.equal(await (await waits)?.release(), 'released')
 })
 
-test('a query that hangs is made up for also after the place in the way was written to, and where only the lock is', async (t) => {
+test('a query that hangs is also replaced after the blocking entry was written to, and where only the lock is in the way', async (t) => {
   const { driver, cable } = await cabled(t, server)
   const silent = () => cable.down.hold((bytes) => /^HTTP\/1.1 404/.test(bytes.toString()))
   const [a, b] = [driverOf(t, server.url), driverOf(t, server.url)]
@@ -424,7 +424,7 @@ test('a query that breaks is sent again, and one that hangs is replaced at the n
   }
 })
 
-test('a server that starts again empty, with indexes that go back, is queued at again', async (t) => {
+test('after a restart without data, with indexes that go back, waiters queue again', async (t) => {
   await using other = await startConsul()
   const [a, b] = [driverOf(t, other.url), driverOf(t, other.url)]
   for (let i = 0; i < 30; i++) await other.ask('PUT', '/v1/kv/busy', String(i))
@@ -439,7 +439,7 @@ test('a server that starts again empty, with indexes that go back, is queued at 
   await grant.release()
 })
 
-test('H58: gossip that thinks the agent dead ends a session with the usual checks, and none of ours', async (t) => {
+test('H58: gossip about a dead agent ends a session with the usual checks, and none of ours', async (t) => {
   const driver = driverOf(t, server.url)
   const grant = await driver.acquire(claim('gossip', { ttl: 60_000 }), once())
   const { ID } = (await server.ask('PUT', '/v1/session/create', '{}')) as { ID: string }
@@ -459,7 +459,7 @@ test('H58: gossip that thinks the agent dead ends a session with the usual check
   )
 })
 
-test('H59: the LockIndex begins anew with the key, the token does not', async (t) => {
+test('H59: the LockIndex restarts with the key, the token does not', async (t) => {
   const driver = driverOf(t, server.url)
   const seen: { token: number; index: unknown }[] = []
   for (let i = 0; i < 3; i++) {
@@ -496,7 +496,7 @@ test('the lock-delay keeps a mutex unavailable after its holder has died, and no
   await next.release()
 })
 
-test('a holder that is cut off says itself lost before Consul gives the lock to another', async (t) => {
+test('a holder that is cut off reports its loss before Consul gives the lock to another client', async (t) => {
   const { driver, cable } = await cabled(t, server)
   const grant = await driver.acquire(claim('cut off', { ttl: 2_000 }), once())
   assert.ok(grant)

@@ -199,7 +199,7 @@ test('a renewal over a connection that has fallen silent is answered over a new 
   assert.equal(await grant?.release(), 'released')
 })
 
-test('a watch that breaks is made again, and one that hangs is made up for by the next beat', async (t) => {
+test('a watch that breaks is recreated, and one that hangs is replaced at the next heartbeat', async (t) => {
   for (const how of ['reset', 'silence'] as const) {
     const name = `watch ${how}`
     const holderDriver = driverOf(t, server.url)
@@ -268,7 +268,7 @@ test('a cell that is watched from a revision that was compacted away is read ane
   assert.equal((await cells.read('c', never))?.value, '2')
 })
 
-test('a holder that is cut off is out of the way when its lease ends, and says itself lost before', async (t) => {
+test('a holder that is cut off no longer blocks others when its lease ends, and reports its loss before', async (t) => {
   const { driver, cable } = await cabled(t)
   const other = driverOf(t, server.url)
   const grant = await driver.acquire(claim('cut off', { ttl: 2_000 }), once())

@@ -267,7 +267,7 @@ test('a release whose reply was lost is answered when it is repeated, and affect
   assert.equal(await second.release(), 'released')
 })
 
-test('a waiter whose lease ended takes a new place and does not believe it holds', async (t) => {
+test('a waiter whose lease ended queues again and does not believe that it holds', async (t) => {
   const [a, b, c] = [driverOf(t, server.url), driverOf(t, server.url), driverOf(t, server.url)]
   const name = 'lease of a waiter'
   const holder = await a.acquire(claim(name, { ttl: 20_000 }), once())
@@ -309,7 +309,7 @@ test('a place that was deleted is lost although its lease lives on, and its neig
   await kept?.release()
 })
 
-test('a watch that breaks is made again, and one that hangs is made up for by the next beat', async (t) => {
+test('a watch that breaks is recreated, and one that hangs is replaced at the next heartbeat', async (t) => {
   for (const how of ['reset', 'silence'] as const) {
     const name = `watch ${how}`
     const holderDriver = driverOf(t, server.url)
@@ -346,7 +346,7 @@ test('a queue whose history was compacted during a watch is read again', async (
   assert.equal(await grant?.release(), 'released')
 })
 
-test('a holder that is cut off is out of the way when its lease ends, and says itself lost before', async (t) => {
+test('a holder that is cut off no longer blocks others when its lease ends, and reports its loss before', async (t) => {
   const { driver, cable } = await cabled(t, server)
   const other = driverOf(t, server.url)
   const grant = await driver.acquire(claim('cut off', { ttl: 2_000 }), once())
@@ -362,7 +362,7 @@ test('a holder that is cut off is out of the way when its lease ends, and says i
   assert.equal(await next.release(), 'released')
 })
 
-test('H50: where the cluster has a longer least ttl the place is kept for longer than it is claimed, never shorter', async (t) => {
+test('H50: if the cluster has a longer minimum ttl, the queue entry is kept for longer than claimed, never shorter', async (t) => {
   await using slow = await startEtcd({ args: ['--heartbeat-interval', '500', '--election-timeout', '5000'] })
   const driver = driverOf(t, slow.url)
   const grant = await driver.acquire(claim('least', { ttl: 3_000 }), once())

@@ -383,7 +383,7 @@ test('a stranger who locks the row of one lock affects no other lease', async (t
     assert.equal(await lease.release(), lease.name === 'kept 2' ? 'lost' : 'released')
 })
 
-test('when the queue of notifications is full, the release goes through without', async (t) => {
+test('when the notification queue is full, the release succeeds without a notification', async (t) => {
   await server.sql(`create schema full_queue`)
   await server.sql(`create function full_queue.pg_notify(text, text) returns void language plpgsql as $$
     begin raise exception 'too many notifications in the NOTIFY queue' using errcode = '54000'; end $$`)

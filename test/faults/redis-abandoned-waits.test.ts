@@ -53,7 +53,7 @@ test('waits that are given up during an outage are removed from the queue once i
   await held.release()
 })
 
-test('waits that were given up before a promotion which did not get to know cost the next one no more than a waiter counts as alive', async (t) => {
+test('waits that were given up before a promotion that lost their removal cost the next waiter no more than the time for which a waiter counts as alive', async (t) => {
   const ttl = 3_000
   const [one, two] = [await startRedis(), await startRedis()]
   const target = { port: one.port }

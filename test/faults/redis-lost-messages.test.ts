@@ -72,7 +72,7 @@ test('H3, H13: a release that arrives late meets another attempt and does nothin
   assert.equal(await second.release(), 'released')
 })
 
-test('H8, H9: twenty processes wait without asking, and a release wakes one of them', async (t) => {
+test('H8, H9: twenty processes wait without polling, and a release wakes one of them', async (t) => {
   const options = { env: { clock: withoutLooking() } }
   const peers = Array.from({ length: 20 }, () => peer(t, server.port, options))
   const [first, ...others] = peers
@@ -134,7 +134,7 @@ test('a single attempt that was sent twice holds nothing after "not free"', asyn
   await (await waits).release()
 })
 
-test('H10, H11: the reply to a successful acquire is lost; the client asks again and is told "yours, same token"', async (t) => {
+test('H10, H11: the reply to a successful acquire is lost; the client retries and gets "yours, same token"', async (t) => {
   const proxy = await proxied(t)
   const { locks, client } = peer(t, proxy.port)
   await locks.mutex('warm').run(() => undefined)

@@ -23,7 +23,7 @@ test('D1: a holder that is cut off knows before anybody else has the lock, and i
   await next.release()
 })
 
-test('D2: kill -9 of the server ends no application, and it goes on when the server is back', async (t) => {
+test('D2: kill -9 of the server ends no application, and locks work again when the server is back', async (t) => {
   const own = await startRedis()
   t.after(() => own.stop())
   const unhandled: unknown[] = []
@@ -43,7 +43,7 @@ test('D2: kill -9 of the server ends no application, and it goes on when the ser
   assert.deepEqual(unhandled, [])
 })
 
-test('D4: a grant whose answer comes too late is not handed out as held', async (t) => {
+test('D4: a grant whose reply arrives too late is not handed out as held', async (t) => {
   const proxy = await startProxy({ port: server.port })
   t.after(() => proxy.stop())
   const { locks } = peer(t, proxy.port)
@@ -92,7 +92,7 @@ test('D8: a failed extension does not delete the lock', async (t) => {
   assert.equal(await lease.release(), 'released')
 })
 
-test('D8: work that ends while a renewal is on its way returns its result and leaves no timer', async (t) => {
+test('D8: work that ends while a renewal is in flight returns its result and leaves no timer', async (t) => {
   const proxy = await startProxy({ port: server.port })
   t.after(() => proxy.stop())
   const { locks } = peer(t, proxy.port)
@@ -136,7 +136,7 @@ test('D9: two servers in one process each push to their own waiters', async (t) 
   }
 })
 
-test('D9, D12: a release is told to one process only', async (t) => {
+test('D9, D12: a release notifies one process only', async (t) => {
   const [a, ...others] = Array.from({ length: 6 }, () => peer(t, server.port))
   assert.ok(a)
   const lease = await a.locks.mutex('d12').acquire()
@@ -160,7 +160,7 @@ test('D9, D12: a release is told to one process only', async (t) => {
   await Promise.all(rest)
 })
 
-test('D11: a semaphore does not let one in because its own ttl is short', async (t) => {
+test('D11: a semaphore does not admit a client because its own ttl is short', async (t) => {
   const [a, b] = [peer(t, server.port), peer(t, server.port)]
   const long = await a.locks.semaphore('d11', { permits: 1 }).acquire({ ttl: 60_000, autoRenew: false })
   const short = b.locks.semaphore('d11', { permits: 1 })
@@ -186,7 +186,7 @@ test('D12: when one of many waiters of a process leaves, the others are still wo
   await Promise.all(staying)
 })
 
-test('D14: right after the event loop stood still, the lease knows that it is lost', async (t) => {
+test('D14: right after the event loop was blocked, the lease knows that it is lost', async (t) => {
   const { locks } = peer(t, server.port)
   const lease = await locks.mutex('d14').acquire({ ttl: 300 })
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500)

@@ -70,7 +70,7 @@ test('H15: a clock set forward ends a lease early: the holder is notified, and t
   assert.equal(await second.release(), 'released')
 })
 
-test('H15: a clock set back does not make a dead holder live longer, and tokens go on', async (t) => {
+test('H15: a clock set back does not extend the hold of a dead holder, and tokens keep growing', async (t) => {
   const server = await own(t, { preload: ['clock'] })
   const long = { maxTtl: 3_000 }
   const [a, b] = [await settled(t, server.port, long), await settled(t, server.port, long)]
@@ -87,7 +87,7 @@ test('H15: a clock set back does not make a dead holder live longer, and tokens 
   assert.equal(await second.release(), 'released')
 })
 
-test('H16: after a restart without data nothing is granted until what was held has run out', async (t) => {
+test('H16: after a restart without data nothing is granted until all earlier holds have expired', async (t) => {
   const server = await own(t)
   const [a, b] = [await settled(t, server.port), await settled(t, server.port)]
   assert.equal(await plain(a.client, 'plain'), 'OK')
@@ -106,7 +106,7 @@ test('H16: after a restart without data nothing is granted until what was held h
 })
 
 for (const library of ['ioredis', 'node-redis'] as const)
-  test(`H16: the holder of a lock that a restart took is told as soon as it is connected again (${library})`, async (t) => {
+  test(`H16: the holder of a lock lost in a restart is notified as soon as it is connected again (${library})`, async (t) => {
     const server = await own(t)
     // A renewal is due after a third of it.
     const ttl = 600_000
@@ -131,7 +131,7 @@ for (const [also, known, names] of [
   [', even if another request of the process has learnt meanwhile who that is', true, ['x']],
   [', several at once, too', true, ['x', 'z']],
 ] as const) {
-  test(`H16: what the client sends again to the restarted server, which has lost its scripts too, is asked anew${also}`, async (t) => {
+  test(`H16: a request that the client resends to the restarted server, which has lost its scripts too, is made again${also}`, async (t) => {
     const server = await own(t, { preload: ['clock'] })
     // It started long ago: taken for that server, the new one would have nothing to wait for.
     server.clockJump(60_000)
@@ -167,7 +167,7 @@ for (const [also, known, names] of [
   })
 }
 
-test('H16: who meets a server that has just started waits for what it may have forgotten, and says so', async (t) => {
+test('H16: a client of a server that has just started waits until all that it may have forgotten has expired, and says so', async (t) => {
   const before = performance.now()
   const server = await own(t, { isNew: false })
   // Long enough that it is not over before somebody has waited, on a machine that is paused for a moment.
@@ -195,7 +195,7 @@ test('H16, detected: a server nobody here knew is taken as new: first use costs 
 
 for (const what of ['FLUSHALL', 'a restart without data'] as const)
   for (const quarantine of ['strict', 'detected'] as const)
-    test(`H16, H22: after ${what} a process that never met the server (${quarantine}) does not make those grant who did`, async (t) => {
+    test(`H16, H22: after ${what} a process that never met the server (${quarantine}) does not enable processes that did to be granted locks`, async (t) => {
       const server = await own(t)
       const [a, b] = [await settled(t, server.port), await settled(t, server.port)]
       const first = await a.locks.mutex('x').acquire({ ttl, autoRenew: false })
@@ -276,7 +276,7 @@ test('H16: so it does to clients that speak RESP 3, in which the settings come a
   }
 })
 
-test('H17: a power cut that takes the last second of the append-only file takes no lock from its holder', async (t) => {
+test('H17: a power cut that loses the last second of the append-only file loses no holder’s lock', async (t) => {
   const server = await own(t, { persistence: 'aof-everysec', preload: ['power'] })
   const [a, b] = [await settled(t, server.port), await settled(t, server.port)]
   // The server syncs when its clock shows a new second and something has been written. Then the marker is on the disk. The second
@@ -332,7 +332,7 @@ for (const library of ['ioredis', 'node-redis'] as const) {
   })
 }
 
-test('H18: a promotion that lost the grant: nothing is granted until it has run out, and tokens grow', async (t) => {
+test('H18: a promotion that lost the grant: nothing is granted until it has expired, and tokens grow', async (t) => {
   const setup = await startSentinel()
   t.after(() => setup.stop())
   const place = {
@@ -393,7 +393,7 @@ test('H18: with replicas: 1 a hand-over is confirmed by the replica before the n
   await second.release()
 })
 
-test('H19: a ttl longer than maxTtl is refused: after a loss of data nobody could know of it', async (t) => {
+test('H19: a ttl longer than maxTtl is refused: after a data loss nobody would know of it', async (t) => {
   const server = await own(t)
   const { locks } = await settled(t, server.port)
   const why = /"x" asks for a ttl of 3000 ms, more than maxTtl 1500/
@@ -404,7 +404,7 @@ test('H19: a ttl longer than maxTtl is refused: after a loss of data nobody coul
   await lease.release()
 })
 
-test('H19: what one process has set as the longest ttl holds for all, also after a restart', async (t) => {
+test('H19: the longest ttl that one process has set applies to all, also after a restart', async (t) => {
   const server = await own(t)
   const a = await settled(t, server.port, { maxTtl: 4_000 })
   const b = await settled(t, server.port)
@@ -444,7 +444,7 @@ test('H21: volatile eviction drops a plain lock, but not ours: a lock in use has
   assert.equal(await lease.release(), 'released')
 })
 
-test('H22: FLUSHALL under processes that know the server: nothing is granted until what was held has run out', async (t) => {
+test('H22: FLUSHALL under processes that know the server: nothing is granted until all earlier holds have expired', async (t) => {
   const server = await own(t)
   const [a, b] = [await settled(t, server.port), await settled(t, server.port)]
   const first = await a.locks.mutex('x').acquire({ ttl })
@@ -468,7 +468,7 @@ test('H22: the holder of a flushed lock is notified at its next renewal', async 
   assert.throws(() => lease.assertHeld(), { code: 'LEASE_LOST', why: 'taken' })
 })
 
-test('H22: another prefix or another database is another world', async (t) => {
+test('H22: another prefix or another database is separate', async (t) => {
   const server = await own(t)
   const [a, b, c] = [
     peer(t, server.port),

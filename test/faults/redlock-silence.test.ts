@@ -26,7 +26,7 @@ const scene = (prefix: string): Scene => ({
   prefix,
 })
 
-test('H30: the ttl counts from before the votes were asked for, however late they come', async (t) => {
+test('H30: the ttl counts from before the votes were requested, however late they arrive', async (t) => {
   const here = scene('late:')
   const [a] = (await cabled(t, here, 1)) as [Cabled]
   await meet(here, a.driver)
@@ -55,7 +55,7 @@ test('H30: the ttl counts from before the votes were asked for, however late the
   await grant.release()
 })
 
-test('H30: each round counts for itself, not the first one asked', async (t) => {
+test('H30: the deadline counts from each round, not from the first', async (t) => {
   const here = scene('rounds:')
   const [a, b] = (await cabled(t, here, 2)) as [Cabled, Cabled]
   await meet(here, a.driver, b.driver)
@@ -67,7 +67,7 @@ test('H30: each round counts for itself, not the first one asked', async (t) => 
   await second.release()
 })
 
-test('votes that come too late for the ttl are not handed out, and are released', async (t) => {
+test('votes that arrive too late for the ttl are not handed out, and are released', async (t) => {
   const here = scene('expired:')
   const [a] = (await cabled(t, here, 1)) as [Cabled]
   await meet(here, a.driver)
@@ -243,7 +243,7 @@ test('two concurrent waits for one claim send one request, and both learn of the
   assert.equal(await (await next)?.release(), 'released')
 })
 
-test('a silent server is sent a bounded number of requests, and keeps no vote once it speaks', async (t) => {
+test('a silent server gets a bounded number of requests, and keeps no vote once it replies', async (t) => {
   const here = scene('silent:')
   const [a] = (await cabled(t, here, 1)) as [Cabled]
   await meet(here, a.driver)

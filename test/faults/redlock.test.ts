@@ -126,7 +126,7 @@ test('H31: a life of a server that the others never met does not hide that its d
   await next.release()
 })
 
-test('H37: a frozen server of five holds nobody up, and keeps no vote once it wakes', async (t) => {
+test('H37: one frozen server of five delays nobody, and keeps no vote once it wakes', async (t) => {
   const here = await group(5)
   const [frozen] = here.servers
   assert.ok(frozen)
@@ -149,7 +149,7 @@ for (const [servers, frozen] of [
   [5, 1],
   [5, 2],
 ] as const) {
-  test(`H37: contenders go on while ${frozen} of ${servers} servers are frozen, though they split the votes of the others`, async (t) => {
+  test(`H37: contenders continue while ${frozen} of ${servers} servers are frozen, though they split the votes of the others`, async (t) => {
     const here = await group(servers)
     const contenders = [locksOf(t, here), locksOf(t, here), locksOf(t, here)]
     // Met before: a server that never answered has no vote.

@@ -64,7 +64,7 @@ const no = () => false
 const waiters = async (locks: Locks, name: string) => (await locks.inspect(name)).waiters.length
 
 describe('a lost reply', () => {
-  test('to the create that takes the lock is made up for: one node, and it holds', () =>
+  test('to the create that takes the lock is recovered: one node, and it holds', () =>
     scene(async ({ cut, cable, direct, name }) => {
       cable.down.hold('lock-')
       const asked = cut.mutex(name).acquire()
@@ -375,7 +375,7 @@ describe('a login', () => {
   })
 })
 
-test('a lease says what the session that was granted makes of its ttl, and has as much at any moment', async () => {
+test('a lease reports the validity that the granted session allows, and has that much at any moment', async () => {
   // It grants 10 s at most: twenty of its ticks.
   await using usual = await startZookeeper()
   const options = { servers: usual.address, tickTime: 500, sessionTimeout: 20_000 }

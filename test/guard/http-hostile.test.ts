@@ -189,7 +189,7 @@ test('a turn lasts until the handler has ended, even if its client has hung up',
   await stop()
 })
 
-test('a handler that never ends is cut off, and the next one is let in', async () => {
+test('a handler that never ends is cut off, and the next request is admitted', async () => {
   const { raw, put, stop } = await guarded({ limit: 50 }, (request, response) => {
     if (getFence(request)?.token !== 1) response.json({})
   })
@@ -425,7 +425,7 @@ test('100,000 names chosen by a stranger take little memory, and no stale token 
   await admit(0, 200_000)
 })
 
-test('a store that does not answer is 503, a lock that was not free 409, a stale token 412, and nobody is named', async () => {
+test('a store that does not reply is 503, a lock that was not free 409, a stale token 412, and no holder is named', async () => {
   const told: unknown[] = []
   const down = new BackendError('redis', 'connect ECONNREFUSED 10.1.2.3:6379')
   const blocked = { holder: { token: 5, heldFor: 100, note: 'secret note', client: 'host-7 (4711)' } }

@@ -379,7 +379,7 @@ test('statements are plain, with a place for every value', () => {
   })
 })
 
-test('tables of any name are made and used under that name', () => {
+test('tables of any name are created and used under that name', () => {
   assert.match(
     fenceSchema('postgres', 'My.fe"nces')[0] ?? '',
     /^create table if not exists "My"."fe""nces" \(/,

@@ -126,7 +126,7 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
       await reset(two)
     })
 
-    test('the record of `once`: one row, and everybody gets the first one’s answer', async () => {
+    test('the record of `once`: one row, and everybody gets the first result', async () => {
       const make = async (item: string): Promise<unknown> => {
         const connection = await pool.getConnection()
         try {

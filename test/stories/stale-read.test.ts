@@ -49,7 +49,7 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
       await late
     }
 
-    test('H96: a snapshot taken before the lock writes over what came since', async () => {
+    test('H96: a snapshot taken before the lock overwrites later changes', async () => {
       await behind(snapshotFirst)
       assert.equal(await points(), start - 30)
     })
@@ -59,12 +59,12 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
       assert.equal(await points(), start + 50 - 30)
     })
 
-    test('H96: the version of what was read in the write refuses it', async () => {
+    test('H96: a version check in the write refuses it', async () => {
       await assert.rejects(behind(snapshotFirstWithVersion), { code: 'VERSION_CONFLICT' })
       assert.equal(await points(), start + 50)
     })
 
-    test('H96: a cache, or a replica that is behind, loses under the lock as well', async () => {
+    test('H96: a cache, or a lagging replica, loses updates under the lock as well', async () => {
       const [mine, theirs] = [{}, {}]
       await fromCache(one, mine, -30)
       await fromCache(two, theirs, 50)

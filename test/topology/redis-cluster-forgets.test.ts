@@ -100,7 +100,7 @@ for (const [i, library] of (['ioredis', 'node-redis'] as const).entries()) {
     await atOnce(await newcomer(t, alone, library), [held, used])
   })
 
-  test(`H16 in a Cluster: a node that restarts with older data does not grant what it takes for free (${library})`, async (t) => {
+  test(`H16 in a Cluster: a node that restarts with older data does not grant locks that look free to it (${library})`, async (t) => {
     await old(alone)
     const node = alone.masters[2 + i]
     const [name = ''] = await namesOn(alone, node, 'older', 1)
@@ -141,7 +141,7 @@ for (const [i, library] of (['ioredis', 'node-redis'] as const).entries()) {
     await atOnce(await newcomer(t, replicated, library), [free, unknown])
   })
 
-  test(`a slot that moves is granted from at once, and takes its quarantine along (${library})`, async (t) => {
+  test(`a slot that moves grants locks at once, and takes its quarantine along (${library})`, async (t) => {
     await old(replicated)
     const [from, to] = i === 0 ? replicated.masters.slice(2) : replicated.masters.slice(2).reverse()
     assert.ok(from && to)
@@ -164,7 +164,7 @@ for (const [i, library] of (['ioredis', 'node-redis'] as const).entries()) {
   })
 }
 
-test('H19 in a Cluster: what one process has set as the longest ttl holds for all, also after a restart with older data', async (t) => {
+test('H19 in a Cluster: the longest ttl that one process has set applies to all, also after a restart with older data', async (t) => {
   await old(alone)
   const node = alone.masters[0]
   const [name = ''] = await namesOn(alone, node, 'longest', 1)
@@ -244,7 +244,7 @@ test('a FLUSHALL that was refused bars nothing', async (t) => {
   await atOnce(await newcomer(t, cluster, 'ioredis'), await namesOn(cluster, node, 'x', 2))
 })
 
-test('a clock set back by an hour makes a quarantine no longer than two, and bars no slot for longer', async (t) => {
+test('a clock set back by an hour makes a quarantine last no longer than two, and bars no slot for longer', async (t) => {
   await using cluster = await startCluster({ masters: 2, preload: ['clock'] })
   const [node] = cluster.masters
   const locks = await newcomer(t, cluster, 'ioredis')

@@ -65,7 +65,7 @@ for (const version of versions.filter(({ places }) => places.includes('cluster')
     assert.equal(await next.release(), 'released')
   })
 
-  test(`a slot that has no owner for less than a second delays a try, and fails none (${version.name})`, async (t) => {
+  test(`a slot without an owner for less than a second delays a try, and fails none (${version.name})`, async (t) => {
     const name = `moment ${version.name}`
     // By this clock the moment is short, however long the nodes of a busy machine take to learn of the owner.
     const locks = await locksOn(t, version, {}, slowClock(10))

@@ -41,7 +41,7 @@ async function join(t: TestContext, library: Library, replicas: number, nodes = 
 }
 
 for (const [i, [library, how]] of scenes.entries())
-  test(`H18 in a Cluster: with replicas: 1 what a replica never got did not count, whatever was taken (${how}, ${library})`, async (t) => {
+  test(`H18 in a Cluster: with replicas: 1 a grant that a replica never got did not count, whatever was acquired (${how}, ${library})`, async (t) => {
     const [owner, replica] = [cluster.masters[i], cluster.replicas[i]]
     assert.ok(owner && replica)
     const names: string[] = []

@@ -70,7 +70,7 @@ const refusal = (error: Error & { code?: string }) => {
 }
 
 for (const library of libraries) {
-  test(`an account without INFO is refused, with the remedy; what it holds is renewed and released (${library})`, async (t) => {
+  test(`an account without INFO is refused, with the remedy; its holds are renewed and released (${library})`, async (t) => {
     await account(cluster, 'app')
     await account(cluster, 'blind', '-info')
     const name = `blind ${library}`

@@ -29,7 +29,7 @@ const ways: Readonly<Record<string, Promotion>> = {
 
 for (const library of ['ioredis', 'node-redis'] as const)
   for (const [way, promotion] of Object.entries(ways))
-    test(`H18: everybody in a fair line is served once over a promotion (${way}, ${library})`, async (t) => {
+    test(`H18: everybody in a fair queue is served once across a promotion (${way}, ${library})`, async (t) => {
       const setup = await startSentinel()
       t.after(() => setup.stop())
       const longest = promotion.sync ? longTtl : ttl

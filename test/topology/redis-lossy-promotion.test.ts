@@ -82,7 +82,7 @@ async function answered(lock: Lock): Promise<Lease | undefined> {
 
 for (const library of ['ioredis', 'node-redis'] as const)
   for (const how of ['kill', 'freeze'] as const)
-    test(`H18: a promotion that lost permits, readers, a writer and a multi-lock: nobody holds beside them (${how}, ${library})`, async (t) => {
+    test(`H18: a promotion that lost permits, readers, a writer and a multi-lock: no second holders (${how}, ${library})`, async (t) => {
       const setup = await startSentinel()
       t.after(() => setup.stop())
       const own = { maxTtl: ttl }

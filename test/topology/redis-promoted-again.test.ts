@@ -11,7 +11,7 @@ import { until } from '../support/until.js'
 const ttl = 4_000
 
 for (const who of ['one that knows it from before', 'one that has never met it'] as const)
-  test(`H18: a master that is made the master again, without what its replacement granted, grants nothing before that has run out: asked by ${who}`, async (t) => {
+  test(`H18: a master that is made the master again, without the grants of its replacement, grants nothing before those have expired: asked by ${who}`, async (t) => {
     const [one, two] = [await startRedis(), await startRedis()]
     const toTwo = await startProxy({ port: two.port })
     t.after(async () => {

@@ -10,7 +10,7 @@ import { until } from '../support/until.js'
 
 const ttl = 12_000
 
-test('H18: a replica promoted so long ago that it does not say so grants nothing before what it lacks has run out', (t) =>
+test('H18: a replica promoted so long ago that it no longer reports it grants nothing until the grants it lacks have expired', (t) =>
   promotion(t, 'a process that knew the old master', 'none'))
 
 test('H18: nor to a newcomer, if both servers sync every write, and the old master had no replica when it was met', (t) =>

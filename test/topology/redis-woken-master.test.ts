@@ -18,7 +18,7 @@ for (const version of all)
   for (const asks of version.library === 'redis'
     ? (['just before it wakes'] as const)
     : (['while it stands still', 'just before it wakes'] as const))
-    test(`H20: a master that wakes after its replacement grants nothing to who asked ${asks} (${version.name})`, async (t) => {
+    test(`H20: a master that wakes after its replacement grants nothing to clients that asked ${asks} (${version.name})`, async (t) => {
       const setup = await startSentinel({ replicas: 1 })
       t.after(() => setup.stop())
       const place = {

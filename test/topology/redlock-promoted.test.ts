@@ -18,7 +18,7 @@ test(
 )
 
 test(
-  'H31: nor does one that was promoted so long ago that it does not say so any more',
+  'H31: nor does one that was promoted so long ago that it no longer reports it',
   promotion(8_000, '--repl-backlog-ttl', '1'),
 )
 

@@ -26,7 +26,7 @@ const open = (timeout: number): Locks =>
 const yes = () => true
 const no = () => false
 
-test('a client whose server falls silent goes to another with its session, and neither lease nor place is lost', async () => {
+test('a client whose server falls silent moves to another with its session, and loses neither lease nor queue entry', async () => {
   const factory = cables.factory({ sessionTimeout: 12_000 })
   const locks = createLocks(factory)
   const other = open(30_000)
@@ -135,7 +135,7 @@ test('two of three servers gone: leases are lost by their time, and locks are gr
   await locks.close()
 })
 
-test('a follower that has lost its leader and does not know keeps no lease alive: it is lost before another has the lock', async () => {
+test('a follower that has lost its leader without noticing keeps no lease alive: the lease is lost before another client has the lock', async () => {
   const proxies = new Map<string, TcpProxy>()
   const parted = await startEnsemble({
     // The follower stays in its belief for 20 s, far longer than the session lasts.

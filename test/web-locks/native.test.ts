@@ -19,9 +19,9 @@ const differences: Readonly<Record<string, string>> = {
   '3.2.1 request(): it is always a promise, and the callback is called later':
     'the callback of a free lock is called before `request` returns',
   '3.2.1 options.signal: it ends the wait, and the place in line is gone':
-    'a request whose signal was aborted is told by `query` until its turn comes',
+    'a request whose signal was aborted stays in `query` until its turn comes',
   '3.2.2 query(): held locks in the order of their grants, also of several names':
-    'tells held locks of several names in no order',
+    'lists held locks of several names in no order',
   '2.5 Termination of locks: when a thread ends, the next in line is called back':
     'a request that waits for a lock of a terminated worker is not called back',
 }

@@ -4,7 +4,7 @@ import { after, test } from 'node:test'
 import { nextPollIn } from '../../../src/drivers/kit/push-schedule.js'
 import { leakCheck } from '../../support/leaks.js'
 
-test('looking again: the first waiter when the hold runs out, the others later, nobody less than every six seconds', () => {
+test('polling: the first waiter when the hold expires, the others later, everybody at least every six seconds', () => {
   assert.equal(nextPollIn(1, 200, true, 0, 0.5), 205)
   assert.equal(nextPollIn(3, 200, true, 0, 0.5), 405)
   assert.equal(nextPollIn(1, 600_000, true, 0, 0.5), 5_000)

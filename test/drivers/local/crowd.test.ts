@@ -8,7 +8,7 @@ import { leakCheck } from '../../support/leaks.js'
 import { brokerOf, endAll, freshDirectory, start } from './processes.js'
 
 for (const socket of ['abstract', 'file'] as const) {
-  test(`sixty-four processes at once elect one broker and never hold together, over ${socket} sockets`, async () => {
+  test(`sixty-four processes at once elect one broker and never hold at the same time, over ${socket} sockets`, async () => {
     const options = { directory: freshDirectory(), socket }
     const counter = join(options.directory, 'counter')
     writeFileSync(counter, '0')

@@ -29,7 +29,7 @@ for (const flavour of ['mariadb', 'mysql'] as const) {
       return (rows as unknown[][])[0]?.[0]
     }
 
-    it('H61: a row without an end stays when its process dies; one with an end does not', async (t) => {
+    it('H61: a row without an expiry stays when its process dies; one with an expiry does not', async (t) => {
       await server.query('create table taken (name varchar(20) primary key)')
       const dead = await connected(t)
       await dead.query(`insert into taken values ('job')`)
@@ -40,7 +40,7 @@ for (const flavour of ['mariadb', 'mysql'] as const) {
       await next.release()
     })
 
-    it('H62: an end by the clock of a client that is late has passed for everybody else; ours is the server’s', async (t) => {
+    it('H62: an expiry by the clock of a client that is behind has passed for everybody else; ours is by the server’s clock', async (t) => {
       await server.query('create table leases (name varchar(20) primary key, until_ms bigint)')
       const real = Date.now
       Date.now = () => real() - 3_600_000
@@ -59,7 +59,7 @@ for (const flavour of ['mariadb', 'mysql'] as const) {
       assert.equal(await lease.release(), 'released')
     })
 
-    it('H72: names of GET_LOCK are too short and not told apart by everybody; ours are', async (t) => {
+    it('H72: names of GET_LOCK are too short, and not every server distinguishes them; ours are distinct', async (t) => {
       const [a, b] = [await connected(t), await connected(t)]
       assert.equal(await first(a, `select get_lock('Till', 0)`), 1)
       const other = Number(await first(b, `select get_lock('till', 0)`))
@@ -93,7 +93,7 @@ for (const flavour of ['mariadb', 'mysql'] as const) {
       assert.equal(await tryInTransaction(b, 'seat 1', { pool }), undefined)
     })
 
-    it('H75: a power cut takes the grant that a relaxed commit acknowledged, and tokens grow; a durable one stays', async (t) => {
+    it('H75: a power cut loses a grant that a relaxed commit acknowledged, and tokens grow; a durable one stays', async (t) => {
       const [a, b] = [peer(t, server.port), peer(t, server.port)]
       await server.query('create table paid (id int primary key)')
       for (const locks of [a, b]) await locks.mutex('durable').run(() => undefined)
@@ -135,7 +135,7 @@ for (const flavour of ['mariadb', 'mysql'] as const) {
       await second.release()
     })
 
-    it('H76: who stops inside a transaction keeps its rows for ever; a lease keeps no transaction open', async (t) => {
+    it('H76: a process that stops inside a transaction keeps its rows locked for ever; a lease keeps no transaction open', async (t) => {
       await server.query('create table shelf (id int primary key)')
       await server.query('insert into shelf values (1)')
       const [stopped, other] = [await connected(t), await connected(t)]

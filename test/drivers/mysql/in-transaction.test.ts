@@ -82,7 +82,7 @@ for (const [flavour, library] of runs) {
       assert.ok((await inTransaction(b, 'x', { pool, wait: 60_000 })).token > third.token)
     })
 
-    it('is handed on by the commit to the waiter, not before', async (t) => {
+    it('is handed over by the commit, not before', async (t) => {
       const [a, b] = [await begun(t), await begun(t)]
       await inTransaction(a, 'queue', { pool })
       let had = false

@@ -12,7 +12,7 @@ import { inLine, peer } from './support/peer.js'
 const server = await startPostgres({ preload: ['clock'] })
 after(() => server.stop())
 
-test('H61: a row without an end stays when its process dies; one with an end does not', async (t) => {
+test('H61: a row without an expiry stays when its process dies; one with an expiry does not', async (t) => {
   await server.sql('create table taken (name text primary key)')
   await server.sql(`insert into taken values ('job')`)
   await assert.rejects(server.sql(`insert into taken values ('job')`), { code: '23505' })
@@ -21,7 +21,7 @@ test('H61: a row without an end stays when its process dies; one with an end doe
   await next.release()
 })
 
-test('H62: now() is when the transaction began, so an end counted from it may have passed; ours is the clock’s', async (t) => {
+test('H62: now() is the start of the transaction, so an expiry counted from it may have passed; ours counts from the clock', async (t) => {
   const { locks, pool } = peer(t, server.port)
   await server.sql('create table leases (name text primary key, until timestamptz)')
   const client = await pool.connect()
@@ -53,7 +53,7 @@ test('H62: now() is when the transaction began, so an end counted from it may ha
   assert.equal(await lease.release(), 'released')
 })
 
-test('H71: two names with the same 32-bit hash are one advisory lock; of ours each is its own', async (t) => {
+test('H71: two names with the same 32-bit hash are one advisory lock; ours are separate', async (t) => {
   const [pair] = await server.sql(
     `select min(i) a, max(i) b from generate_series(1, 400000) i group by hashtext('order ' || i) having count(*) > 1 limit 1`,
   )
@@ -99,7 +99,7 @@ test('H73: “not free” is an error that fails the transaction; here it is `un
   }
 })
 
-test('H76: who stops inside a transaction keeps its rows for ever; a lease keeps no transaction open', async (t) => {
+test('H76: a process that stops inside a transaction keeps its rows locked for ever; a lease keeps no transaction open', async (t) => {
   const { pool, locks } = peer(t, server.port)
   const stopped = await pool.connect()
   try {
@@ -121,7 +121,7 @@ test('H76: who stops inside a transaction keeps its rows for ever; a lease keeps
   await (await next).release()
 })
 
-test('H76: a stranger’s open transaction on the row of a lock holds it up, is reported, and is got over', async (t) => {
+test('H76: a stranger’s open transaction on the row of a lock delays it, is reported, and does no lasting harm', async (t) => {
   // The server waits a second and a half for the row; its refusal is to come before the driver gives the answer up.
   const { pool, locks } = peer(t, server.port, { commandTimeout: 20_000 })
   await locks.mutex('kept').run(() => undefined)
@@ -178,7 +178,7 @@ test('a row that is reaped after the clock was set back takes no token with it',
   assert.ok((await locks.mutex('ahead').run(({ token }) => token)) > ahead)
 })
 
-test('H96: what is read before the lock is older than the lock', async (t) => {
+test('H96: a value read before the lock is older than the lock', async (t) => {
   const { pool } = peer(t, server.port)
   await server.sql('create table story (n int)')
   await server.sql('insert into story values (1)')

@@ -75,7 +75,7 @@ test('messages that come while the answer of a grant is on its way do not take t
   }
 })
 
-test('a holder that is cut off in silence loses it before the server lets go', async (t) => {
+test('a holder that is cut off silently loses it before the server releases it', async (t) => {
   const a = await cabled(t, server, { ...session, ttl: 3_000 })
   const b = peer(t, server.port, session)
   const lease = await a.locks.mutex('cut off').acquire()
@@ -144,7 +144,7 @@ test('a try that crosses the end of its idle session is made in another one', as
   assert.equal(await lease?.release(), 'released')
 })
 
-test('names are apart from those of other programs and namespaces', async (t) => {
+test('names are separate from those of other programs and namespaces', async (t) => {
   const a = peer(t, server.port, session)
   const b = peer(t, server.port, { ...session, namespace: 'another', schema: 'another' })
   const lease = await a.locks.mutex('x').acquire()

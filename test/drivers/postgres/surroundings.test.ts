@@ -51,7 +51,7 @@ test('through a transaction pooler by polling, first come, first served', async 
   assert.deepEqual(served, [0, 1])
 })
 
-test('advisory locks are refused behind a pooler, and why', async (t) => {
+test('advisory locks are refused behind a pooler, and the error says why', async (t) => {
   const pooler = await startPgBouncer(server, 'transaction', 1)
   t.after(() => pooler.stop())
   const { locks, pool } = peer(t, pooler.port, { strategy: 'session' })
@@ -213,7 +213,7 @@ test('sixteen processes that contend for few names: no deadlock, no error', asyn
   assert.deepEqual(after, before)
 })
 
-test('where commits are not waited for, those of locks are', async (t) => {
+test('where commits do not wait for the disk, those of locks do', async (t) => {
   await using relaxed = await startPostgres({
     settings: { synchronous_commit: 'off', wal_writer_delay: '10s', fsync: 'on' },
   })

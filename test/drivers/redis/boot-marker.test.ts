@@ -359,7 +359,7 @@ test('a clock set back does not make a quarantine longer than the longest ttl', 
   assert.equal(await one.ask(), 'granted')
 })
 
-test('a clock set back costs newcomers one quarantine together, not one each until it is there again', async () => {
+test('a clock set back costs newcomers one quarantine together, not one each until it has caught up', async () => {
   await at(10_000, { boot: 'a', began: 9_999 })
   const one = someone()
   assert.equal(await one.comes(), 30)

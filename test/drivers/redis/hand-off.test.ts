@@ -143,7 +143,7 @@ test('dead waiter gets the lock: one that is stopped but connected costs its ttl
   assert.equal(await grant?.release(), 'released')
 })
 
-test('publish lost: the waiter asks when its subscription is back, and finds itself the holder', async (t) => {
+test('publish lost: the waiter polls when its subscription is back, and finds itself the holder', async (t) => {
   const first = await held(t, 'lost push')
   const { driver, hear } = await wired(t, { env: { clock: withoutLooking() } })
   const asked = driver.acquire(claim('lost push', { ttl: 30_000 }), waiting())
@@ -155,7 +155,7 @@ test('publish lost: the waiter asks when its subscription is back, and finds its
   assert.equal(await grant?.release(), 'released')
 })
 
-test('publish lost for good: the safety poll finds out', async (t) => {
+test('publish lost permanently: the safety poll notices', async (t) => {
   const first = await held(t, 'never pushed')
   const { driver, hear } = await wired(t)
   const asked = driver.acquire(claim('never pushed', { ttl: 30_000 }), waiting())
@@ -166,7 +166,7 @@ test('publish lost for good: the safety poll finds out', async (t) => {
   assert.equal(await grant?.release(), 'released')
 })
 
-test('fairness: a waiter whose subscriber is reconnecting is passed over and keeps its place', async (t) => {
+test('fairness: a waiter whose subscriber is reconnecting is passed over and keeps its position', async (t) => {
   const first = await held(t, 'passed over')
   // Nor does it ask by itself while its ear is away: then the lock would be kept for it, and not handed to the next.
   const { driver, hear } = await wired(t, { env: { clock: withoutLooking() } })
@@ -333,7 +333,7 @@ test('an operator takes it, and the order comes twice: the next holder keeps it'
   assert.equal(await lease.release(), 'released')
 })
 
-test('push and poll both grant: one lease with one token comes of it', async (t) => {
+test('push and poll both grant: the result is one lease with one token', async (t) => {
   const first = await held(t, 'both')
   const { driver, hear } = await wired(t)
   const asked = driver.acquire(claim('both', { ttl: 30_000 }), waiting())
@@ -354,7 +354,7 @@ test('push and poll both grant: one lease with one token comes of it', async (t)
   assert.equal(await grant.release(), 'released')
 })
 
-test('push before the answer to the request: it is asked again, and one lease comes of both answers', async (t) => {
+test('push before the reply to the request: the waiter polls again, and both replies make one lease', async (t) => {
   const wires = await wired(t)
   const { driver, talk } = wires
   await eared(wires, t, 'early')
@@ -411,7 +411,7 @@ test('“an operator took it” before the answer to the request: the lease that
   assert.equal(await lease.release(), 'released')
 })
 
-test('handed to an attempt that was given up: its cancel ends that, and the next one has the lock at once', async (t) => {
+test('handed to an attempt that was given up: its cancel ends the hold, and the next waiter has the lock at once', async (t) => {
   const first = await held(t, 'declined')
   const { driver, talk, hear } = await wired(t, { commandTimeout: 300 })
   const wait = waiting()
@@ -439,7 +439,7 @@ test('handed to an attempt that was given up: its cancel ends that, and the next
   assert.equal(await grant?.release(), 'released')
 })
 
-test('push later than its ttl: the waiter does not enter, asks, and is queued again', async (t) => {
+test('push later than its ttl: the waiter does not enter, polls, and is queued again', async (t) => {
   const first = await held(t, 'stale push')
   const wires = await wired(t, { env: { clock: withoutLooking() } })
   const { driver, hear } = wires
@@ -485,14 +485,14 @@ test('cancel while being handed: exactly one of the two happens, and nothing is 
   assert.ok(outcomes.has('cancelled'))
 })
 
-test('holder expires and nobody releases: the first waiter looks when the hold runs out', async (t) => {
+test('the holder expires without a release: the first waiter polls when the hold expires', async (t) => {
   await held(t, 'expiring', 400)
   const { driver } = driverOf(t, server.port, { env: { clock: withoutLooking() } })
   const grant = await driver.acquire(claim('expiring', { ttl: 30_000 }), waiting())
   assert.equal(await grant?.release(), 'released')
 })
 
-test('holder renews at the same moment as the poll of the first waiter: one of them has it', async (t) => {
+test('the holder renews at the same moment as the first waiter polls: one of them has it', async (t) => {
   for (let i = 0; i < 10; i++) {
     const name = `at once ${i}`
     const first = await held(t, name, 60)
@@ -509,7 +509,7 @@ test('holder renews at the same moment as the poll of the first waiter: one of t
   }
 })
 
-test('wall clock set forward between request and grant: the deadline counts from the ask after the push', async (t) => {
+test('wall clock set forward between request and grant: the deadline counts from the poll after the push', async (t) => {
   const first = await held(t, 'forward')
   const { driver } = driverOf(t, server.port)
   const asked = driver.acquire(claim('forward', { ttl: 600_000 }), waiting())

@@ -62,7 +62,7 @@ async function settled(t: TestContext, port: number, options: PeerOptions = {}) 
   return locks
 }
 
-test('H20: an old master that goes on behind a partition grants what the new one grants too; the new token is greater', async (t) => {
+test('H20: an old master that keeps running behind a partition grants the same locks as the new one; the new token is greater', async (t) => {
   const { master, replica, split } = await pair(t)
   await settled(t, master.port)
   await split()
@@ -97,7 +97,7 @@ test('H20: with min-replicas-to-write the old master refuses: its holder is noti
   await second.release()
 })
 
-test('H20: with replicas: 1 what the old master grants or renews does not count', async (t) => {
+test('H20: with replicas: 1 grants and renewals of the old master do not count', async (t) => {
   const { master, replica, split } = await pair(t)
   const a = await settled(t, master.port, { replicas: 1, replicaTimeout: 100 })
   const first = await a.mutex('x').acquire()
@@ -110,7 +110,7 @@ test('H20: with replicas: 1 what the old master grants or renews does not count'
   await second.release()
 })
 
-test('H23: a replica that is behind says "free"; asked for a lock it refuses, and that is no answer about the lock', async (t) => {
+test('H23: a lagging replica says "free"; it refuses a request for the lock, and the refusal says nothing about the lock', async (t) => {
   const { master, replica, line, synced } = await pair(t)
   const a = await settled(t, master.port)
   await synced()
@@ -209,7 +209,7 @@ test('a reply that arrived while the event loop was blocked is read before its r
   assert.equal(await grant.release(), 'released')
 })
 
-test('D17: what a lock nobody uses leaves behind goes by itself, and one in use stays', async (t) => {
+test('D17: the data of an unused lock expire by themselves, and those of a lock in use stay', async (t) => {
   const { locks, client } = peer(t, server.port, { retention: 1_000 })
   const lease = await locks.mutex('d17').acquire()
   assert.equal(await client.pttl('hf:{d17}'), -1)

@@ -347,7 +347,7 @@ async function wired(t: TestContext): Promise<Peer & { readonly talk: Cable; rea
 }
 type Cable = Awaited<ReturnType<typeof startProxy>>
 
-test('a lost push is repeated when the waiter looks again', async (t) => {
+test('a lost push is repeated when the waiter polls again', async (t) => {
   const a = await wired(t)
   const b = peer(t, server.port)
   await cached(a, 'lost push')
@@ -376,7 +376,7 @@ for (const what of ['talk', 'hear'] as const) {
   })
 }
 
-test('after FLUSHALL nobody else gets it before the cache is out of date', async (t) => {
+test('after FLUSHALL nobody else gets it before the cached grant has expired', async (t) => {
   const forgetful = await startRedis()
   t.after(() => forgetful.stop())
   const [a, b] = [peer(t, forgetful.port, { maxTtl: 1_000 }), peer(t, forgetful.port, { maxTtl: 1_000 })]

@@ -62,7 +62,7 @@ for (const [waiters, processes] of [
   [200, 1],
   [200, 25],
 ] as const) {
-  test(`${waiters} dead waiters of ${processes} processes stand before a live one: the release and one ask of it`, async (t) => {
+  test(`${waiters} dead waiters of ${processes} processes are ahead of a live one: the release and one poll`, async (t) => {
     const name = `dead ${waiters} ${processes}`
     const holder = peer(t, server.port, quiet)
     const lease = await holder.locks.mutex(name).acquire()
@@ -83,7 +83,7 @@ for (const [waiters, processes] of [
   })
 }
 
-test('200 dead waiters before one who polls, and before a try: both are served at once', async (t) => {
+test('200 dead waiters ahead of a polling waiter, and of a try: both are served at once', async (t) => {
   const holder = peer(t, server.port, quiet)
   const lease = await holder.locks.mutex('dead polls').acquire()
   await theDead(t, 'dead polls', 200, 1)

@@ -26,7 +26,7 @@ await server.cli(
 const connect = (login: { username?: string; password?: string } = {}) =>
   new Redis(server.port, '127.0.0.1', { ...login, maxRetriesPerRequest: 1 })
 
-test('a user who may only read sees the queue, and changes, wakes and disconnects nobody', async (t) => {
+test('a user with read access sees the queue, and changes, wakes and disconnects nobody', async (t) => {
   const client = connect()
   const reading = connect({ username: 'reader', password: 'pw' })
   const locks = createLocks(redis({ client }))

@@ -48,7 +48,7 @@ async function refused(t: TestContext, driver: DriverFactory): Promise<void> {
 const ofIoredis = versions.filter(({ library }) => library === 'ioredis')
 
 for (const version of ofIoredis) {
-  test(`${version.name}: a refused login is told without the password`, async (t) => {
+  test(`${version.name}: a refused login is reported without the password`, async (t) => {
     await refused(t, redis({ client: await clientOf(t, version) }))
   })
 

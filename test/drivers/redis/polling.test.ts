@@ -12,7 +12,7 @@ import { commands, pause, peer, reachable, withoutLooking } from './support/peer
 const server = await startRedis()
 after(() => server.stop())
 
-test('subscriber: false never subscribes, and waiting works by asking again', async (t) => {
+test('subscriber: false never subscribes, and waiting works by polling', async (t) => {
   const peers = Array.from({ length: 4 }, () => peer(t, server.port, { subscriber: false }))
   let inside = 0
   let taken = 0
@@ -32,7 +32,7 @@ test('subscriber: false never subscribes, and waiting works by asking again', as
   assert.deepEqual(await peers[0]?.client.pubsub('CHANNELS'), [])
 })
 
-test('those who poll are served first come, first served', async (t) => {
+test('polling waiters are served first come, first served', async (t) => {
   const [holder, ...others] = Array.from({ length: 5 }, () => peer(t, server.port, { subscriber: false }))
   assert.ok(holder)
   const lease = await holder.locks.mutex('in order').acquire()
@@ -47,7 +47,7 @@ test('those who poll are served first come, first served', async (t) => {
   assert.deepEqual(order, [0, 1, 2, 3])
 })
 
-test('the first waiter asks often, the others seldom', async (t) => {
+test('the first waiter polls often, the others seldom', async (t) => {
   const [holder, ...others] = Array.from({ length: 8 }, () => peer(t, server.port, { subscriber: false }))
   assert.ok(holder)
   const lease = await holder.locks.mutex('seldom').acquire()
@@ -167,7 +167,7 @@ test('however many waiters it is reserved for, no incompatible claim is admitted
   for (const wait of waits) wait.end()
 })
 
-test('without the right to channels it polls, says so once, and others do not wait for its pushes', async (t) => {
+test('without the right to channels it polls, warns once, and others do not wait for its pushes', async (t) => {
   const guarded = await startRedis()
   t.after(() => guarded.stop())
   await guarded.cli('ACL', 'SETUSER', 'mute', 'on', '>secret', '~hf:*', 'resetchannels', '+@all')
@@ -212,7 +212,7 @@ test('without the right to channels it polls, says so once, and others do not wa
 })
 
 for (const library of ['ioredis', 'node-redis'] as const) {
-  test(`a server without Pub/Sub is polled, and that is said (${library})`, async (t) => {
+  test(`a server without Pub/Sub is polled, and a warning says so (${library})`, async (t) => {
     const plain = await startRedis({
       args: ['--rename-command', 'SUBSCRIBE', '', '--rename-command', 'PUBLISH', ''],
     })

@@ -46,7 +46,7 @@ async function outlives(
   assert.equal(await got.release(), 'released')
 }
 
-test('NOSCRIPT: a server that has forgotten the scripts gets them again, also in the middle of it all', async (t) => {
+test('NOSCRIPT: a server that has forgotten the scripts gets them again, at any time', async (t) => {
   const { locks, client } = peer(t, server.port)
   const lock = locks.mutex('noscript')
   let flushed = 0
@@ -68,7 +68,7 @@ test('NOSCRIPT: a server that has forgotten the scripts gets them again, also in
   assert.equal(await lease.release(), 'released')
 })
 
-test('BUSY: a script of somebody else blocks the server for a while', async (t) => {
+test('BUSY: another program’s script blocks the server for a while', async (t) => {
   const slow = await own(t, '--busy-reply-threshold', '50')
   const script = await slow.client()
   t.after(() => script.close())
@@ -88,7 +88,7 @@ test('BUSY: a script of somebody else blocks the server for a while', async (t) 
   )
 })
 
-test('NOREPLICAS: the server wants a replica it has not got', async (t) => {
+test('NOREPLICAS: the server requires a replica that it does not have', async (t) => {
   const lonely = await own(t)
   await outlives(
     t,
@@ -101,7 +101,7 @@ test('NOREPLICAS: the server wants a replica it has not got', async (t) => {
 // Its replacement may have granted something that it has never got: see promoted-again.test.ts. Here that would only be waited out.
 const promoted: PeerOptions = { quarantine: 'off' }
 
-test('READONLY: the server has become a replica, and is a master again later', async (t) => {
+test('READONLY: the server has become a replica, and later is a master again', async (t) => {
   const demoted = await own(t)
   await outlives(
     t,
@@ -157,7 +157,7 @@ test('LOADING: a server that reads its data back is waited for', async (t) => {
   await restarted
 })
 
-test('OOM: a full server refuses a new lock with the remedy, but takes back and renews the old ones', async (t) => {
+test('OOM: a full server refuses a new lock with the remedy, but releases and renews the old ones', async (t) => {
   const full = await own(t, '--maxmemory-policy', 'noeviction')
   const { locks, client } = peer(t, full.port)
   const lease = await locks.mutex('held').acquire()
@@ -181,7 +181,7 @@ test('OOM: a full server refuses a new lock with the remedy, but takes back and 
   assert.match(handed, /^released$|maxmemory/)
 })
 
-test('WRONGTYPE: a key that belongs to another program is reported by name, and others are not harmed', async (t) => {
+test('WRONGTYPE: a key of another program is reported by name, and other locks are not affected', async (t) => {
   const { locks, client } = peer(t, server.port)
   await client.set('hf:{taken}', 'by an old lock')
   const [bad, good] = await Promise.allSettled([
@@ -210,7 +210,7 @@ test('WRONGPASS: told as such, also where the first request leaves while the cli
   await assert.rejects(locks.mutex('login').tryAcquire(), { code: 'BACKEND', message: /refused \(NOAUTH\)/ })
 })
 
-test('NOPERM: a user without the right to run scripts is told which rights are needed', async (t) => {
+test('NOPERM: the error for a user without the right to run scripts names the rights that are needed', async (t) => {
   const guarded = await own(t)
   await guarded.cli(
     'ACL',
@@ -233,7 +233,7 @@ test('NOPERM: a user without the right to run scripts is told which rights are n
   })
 })
 
-test('NOPERM: an account without INFO is refused, with the remedy; what it holds is renewed and released', async (t) => {
+test('NOPERM: an account without INFO is refused, with the remedy; its holds are renewed and released', async (t) => {
   const guarded = await own(t)
   const account = (...rules: string[]) =>
     guarded.cli('ACL', 'SETUSER', 'app', 'on', '>secret', '~hf:*', '&hf:*', '+@all', ...rules)
@@ -252,7 +252,7 @@ test('NOPERM: an account without INFO is refused, with the remedy; what it holds
   }
 })
 
-test('NOPERM: an account that loses INFO keeps what it holds over a reconnection, and is granted nothing new', async (t) => {
+test('NOPERM: an account that loses INFO keeps its holds over a reconnection, and is granted nothing new', async (t) => {
   const guarded = await own(t)
   const account = (...rules: string[]) =>
     guarded.cli('ACL', 'SETUSER', 'app', 'on', '>secret', '~hf:*', '&hf:*', '+@all', ...rules)

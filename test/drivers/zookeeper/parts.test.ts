@@ -83,7 +83,7 @@ describe('the line', () => {
     assert.equal(evaluate([before, last], last).is, 'waiting')
   })
 
-  test('grants nothing to a place that is not there', () => {
+  test('grants nothing to a missing queue entry', () => {
     assert.deepEqual(evaluate([], place(id, 1)), { is: 'gone' })
     assert.deepEqual(evaluate([place(other, 1)], place(id, 1)), { is: 'gone' })
   })
