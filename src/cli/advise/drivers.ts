@@ -33,7 +33,7 @@ export const drivers: Readonly<Record<DriverName, Facts>> = {
         says: 'In containers, processes must share the directory',
         more: ', and should share the pid name space.',
       },
-      { says: 'macOS and Windows are written and reasoned about, but every test ran on Linux.', more: '' },
+      { says: 'The code for macOS and Windows exists, but every test ran on Linux.', more: '' },
     ],
     guard: 'the guard of the store that is written to: holdfast/guard for SQL, Redis, HTTP and object stores',
     code: ["import { local } from 'holdfast/local'", '', 'const locks = createLocks(local(OPTIONS))'],
@@ -125,7 +125,7 @@ export const drivers: Readonly<Record<DriverName, Facts>> = {
         more: ', because waiters poll: MySQL cannot notify anybody that a row has changed.',
       },
       {
-        says: 'Waiting is asking.',
+        says: 'Waiting is polling.',
         more: ' Each waiter that is first in its line costs statements for as long as it waits.',
       },
       {
