@@ -20,6 +20,7 @@
 import type { Cells } from './cell.js'
 import type { Clock } from './clock.js'
 import type { BackendError } from './errors.js'
+import type { LossSignal } from './loss-notice.js'
 import type { Mode, ModeKind } from './mode.js'
 
 /** A request for a lock. Plain data: it may be logged or sent. */
@@ -91,8 +92,9 @@ export interface Grant {
    * replaced). Never abort it because of silence, nor because of a message that anybody could have sent: query the
    * store then. `validUntil` is `-Infinity` by the time the signal aborts. The core reads `lost` once the grant
    * outlives the current microtasks, so the driver may create it then, already aborted if the grant is gone.
+   * {@link LossNotice} of the kit is one; so is an `AbortSignal`.
    */
-  readonly lost?: AbortSignal
+  readonly lost?: LossSignal
   /**
    * One attempt to renew the grant for `ttl` ms, which may be longer or shorter than before. Resolves with the new
    * `validUntil` as the store has just replied, not with the greater of old and new; resolves with `undefined` when

@@ -60,8 +60,10 @@ export class LocalQueue {
   readonly #state: queue.QueueState<QueueEntry, StoreRequest, Hold> = queue.emptyQueue()
   /** Ends the wait for the next token of the resting hold. */
   #stopMinting: (() => void) | undefined
-  readonly #handoffLimit: HandoffLimit
-  readonly #cache: GrantCache
+  /** Made for the first hand-over. */
+  #madeLimit: HandoffLimit | undefined
+  /** Made for the first grant that is cached. */
+  #cache: GrantCache | undefined
   /** The query for the holder at the end of waits. */
   #inspection: Promise<FinalInspection> | undefined
   /** The last report to the head of the queue on who holds the lock, and the clock reading then. */
@@ -72,8 +74,11 @@ export class LocalQueue {
   constructor(engine: Engine, name: string) {
     this.engine = engine
     this.name = name
-    this.#handoffLimit = new HandoffLimit(engine.clock)
-    this.#cache = new GrantCache(engine, this)
+  }
+
+  get #handoffLimit(): HandoffLimit {
+    this.#madeLimit ??= new HandoffLimit(this.engine.clock)
+    return this.#madeLimit
   }
 
   /** Nobody in this process holds or waits. */
@@ -104,7 +109,7 @@ export class LocalQueue {
 
   /** A single attempt (`once`) never waits behind others: if the queue is busy for it, it ends without any I/O. */
   enqueue(request: QueueEntry, once: boolean): void {
-    const { hold } = this.#cache
+    const hold = this.#cache?.hold
     if (hold !== undefined && this.#reuse(hold, request, once)) return
     const next = queue.enqueue(this.#state, request, once)
     if (next === 'queued') this.#pumpConcurrent()
@@ -122,7 +127,7 @@ export class LocalQueue {
 
   /** The holder in this process, for error messages. */
   localHolder(): Holder | undefined {
-    const [hold = this.#state.heldBack] = this.#state.holds
+    const hold = this.#state.holds.first ?? this.#state.heldBack
     if (hold === undefined) return undefined
     const { claim } = hold.watchdog
     return {
@@ -145,7 +150,7 @@ export class LocalQueue {
 
   /** A grant is kept here for the next request. */
   get isCaching(): boolean {
-    return this.#cache.hold !== undefined
+    return this.#cache?.hold !== undefined
   }
 
   /** A hold ended by loss. */
@@ -192,6 +197,7 @@ export class LocalQueue {
     if (this.#nextEntry(hold) === undefined) {
       if (this.#mayCache(hold)) {
         queue.holdBack(this.#state, hold)
+        this.#cache ??= new GrantCache(this.engine, this)
         this.#cache.keep(hold)
         hold.onHandedOff()
         return true
@@ -239,8 +245,8 @@ export class LocalQueue {
   abandonHandoff(hold: Hold): void {
     if (this.#state.heldBack !== hold) return
     this.#stopMinting?.()
-    if (this.#cache.hold !== hold) return
-    this.#cache.take()
+    if (this.#cache?.hold !== hold) return
+    this.#cache?.take()
     queue.removeHold(this.#state, hold)
     this.#pump()
   }
@@ -258,9 +264,9 @@ export class LocalQueue {
 
   /** Resolves once the store has replied, or has had the time for it. */
   async endCachingNow(): Promise<void> {
-    const hold = this.#cache.take()
+    const hold = this.#cache?.take()
     if (hold === undefined) return
-    this.#cache.stopTimer()
+    this.#cache?.stopTimer()
     queue.removeHold(this.#state, hold)
     const { watchdog } = hold
     const answer = this.engine.releases.answered(watchdog, watchdog.release(), () => undefined)
@@ -272,7 +278,7 @@ export class LocalQueue {
   #reuse(hold: Hold, request: QueueEntry, once: boolean): boolean {
     const { watchdog } = hold
     const fits =
-      !this.#cache.isOver && !request.terms.fair && request.batch === undefined && canReceive(request, hold)
+      !this.#cache?.isOver && !request.terms.fair && request.batch === undefined && canReceive(request, hold)
     // A loop of single attempts gets its turn of the event loop from the store.
     const mustYield = fits && this.#handoffLimit.mustYield
     if (!fits || !canReuse(watchdog) || (mustYield && once)) {
@@ -280,7 +286,7 @@ export class LocalQueue {
       return false
     }
     if (mustYield) {
-      this.#cache.take()
+      this.#cache?.take()
       this.#state.queue.add(request)
       this.engine.clock.soon(() => this.#afterYield(hold))
       return true
@@ -292,7 +298,7 @@ export class LocalQueue {
       this.endCaching()
       return false
     }
-    this.#cache.take()
+    this.#cache?.take()
     this.#handOver(hold, request, token, false)
     return true
   }
@@ -382,7 +388,7 @@ export class LocalQueue {
     for (const { owner } of sent) owner?.deadline.end('closed')
     // Only now: a listener of those ends may have released a hold.
     const { heldBack } = this.#state
-    this.#cache.take()
+    this.#cache?.take()
     if (heldBack !== undefined) queue.removeHold(this.#state, heldBack)
     this.#stopMinting?.()
     if (heldBack !== undefined) void heldBack.watchdog.release()
@@ -508,7 +514,7 @@ export class LocalQueue {
     now: number,
   ): void {
     if (outcome === 'deliver' && grant !== undefined) {
-      this.#handoffLimit.begin()
+      this.#madeLimit?.begin()
       this.#deliver(owner, new Watchdog(this.engine, claim, grant, owner.terms, now), grant.token, now, false)
     } else if (outcome === 'ask-again') this.#ask(queue.askAgain(this.#state, owner))
     else if (outcome === 'refuse') this.#refuse(owner)

@@ -22,6 +22,7 @@ import type { Claim } from './driver.js'
 import { canReceive, canTakeOver, type Handable } from './local-handoff.js'
 import type { Mode } from './mode.js'
 import type { Terms } from './options.js'
+import { SmallSet } from './small-set.js'
 
 /** A caller that waits. */
 export interface Entry {
@@ -46,11 +47,11 @@ export interface Request<E> {
 
 export interface QueueState<E, R, H> {
   /** They wait for the turn, in order of arrival. */
-  readonly queue: Set<E>
-  readonly asking: Set<R>
+  readonly queue: SmallSet<E>
+  readonly asking: SmallSet<R>
   /** The request of the queue, one of `asking`. */
   turn: R | undefined
-  readonly holds: Set<H>
+  readonly holds: SmallSet<H>
   /** The exclusive one among the holds. */
   writer: H | undefined
   /** Released by its holder and not handed over yet: the event loop turns first, or the store mints a token. */
@@ -70,10 +71,10 @@ export const maxConcurrentRequests = 64
 
 export function emptyQueue<E, R, H>(): QueueState<E, R, H> {
   return {
-    queue: new Set(),
-    asking: new Set(),
+    queue: new SmallSet(),
+    asking: new SmallSet(),
     turn: undefined,
-    holds: new Set(),
+    holds: new SmallSet(),
     writer: undefined,
     heldBack: undefined,
   }
@@ -151,7 +152,7 @@ export function pump<E extends Entry, R extends Request<E>, H extends { readonly
   if (state.turn !== undefined) return undefined
   const beside = pumpConcurrent(state)
   if (beside !== undefined) return beside
-  const [head] = state.queue
+  const head = state.queue.first
   if (head === undefined || isTaken(state)) return undefined
   state.queue.delete(head)
   return { entry: head, once: false, turn: true }
@@ -164,7 +165,7 @@ export function pump<E extends Entry, R extends Request<E>, H extends { readonly
 export function pumpConcurrent<E extends Entry, R extends Request<E>, H extends { readonly mode: Mode }>(
   state: QueueState<E, R, H>,
 ): Ask<E> | undefined {
-  const [head] = state.queue
+  const head = state.queue.first
   if (head === undefined || !hasRoomFor(state, head.mode)) return undefined
   state.queue.delete(head)
   return { entry: head, once: false, turn: false }
@@ -175,7 +176,7 @@ function hasRoomFor<E, R extends Request<E>, H extends { readonly mode: Mode }>(
   mode: Mode,
 ): boolean {
   const { holds, asking } = state
-  const [hold] = holds
+  const hold = holds.first
   if (mode.kind === 'exclusive' || isTaken(state) || hold?.mode.kind !== mode.kind) return false
   if (asking.size >= maxConcurrentRequests) return false
   for (const request of asking) if (request.reported || request.claim.mode.kind !== mode.kind) return false
@@ -197,7 +198,7 @@ export function cancel<E extends Entry, R extends Request<E>>(
   if (state.queue.delete(entry)) return undefined
   for (const request of state.asking) {
     if (request.owner !== entry) continue
-    const [next] = state.queue
+    const next = state.queue.first
     const isTurn = state.turn === request
     request.owner = undefined
     if (isTurn && next !== undefined && canTakeOver(next, request.claim)) {
@@ -284,7 +285,7 @@ export function findSuccessor<E extends Entry, H extends Handable>(
   { queue }: QueueState<E, unknown, H>,
   hold: H,
 ): E | undefined {
-  const [head] = queue
+  const head = queue.first
   return head !== undefined && !hold.revoked && canReceive(head, hold) ? head : undefined
 }
 

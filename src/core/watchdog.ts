@@ -32,6 +32,7 @@ import {
   planRetry,
   tryTime,
 } from './lease-plan.js'
+import type { LossSignal } from './loss-notice.js'
 import type { Terms } from './options.js'
 import type { Entry } from './timer-queue.js'
 import { type SentRenewal, Validity } from './validity.js'
@@ -64,6 +65,7 @@ export class Watchdog implements Entry, LazyTimer {
   /** The renewal under way, automatic or not; never rejects. */
   #renewing: Promise<void> | undefined
   #lastError: unknown
+  #storeLoss: LossSignal | undefined
   #onStoreLoss: (() => void) | undefined
 
   constructor(
@@ -106,7 +108,8 @@ export class Watchdog implements Entry, LazyTimer {
   arm(): void {
     this.#isArmed = true
     // Most grants are released before this point, and listening for a loss has a cost.
-    if (this.grant.lost !== undefined) this.#watchLoss(this.grant.lost)
+    const { lost } = this.grant
+    if (lost !== undefined) this.#watchLoss(lost)
     this.#schedule()
   }
 
@@ -299,7 +302,7 @@ export class Watchdog implements Entry, LazyTimer {
     this.#lease.ended = true
     this.#trying?.abort()
     this.#trying = undefined
-    if (this.#onStoreLoss !== undefined) this.grant.lost?.removeEventListener('abort', this.#onStoreLoss)
+    if (this.#onStoreLoss !== undefined) this.#storeLoss?.removeEventListener('abort', this.#onStoreLoss)
     this.#engine.timers.remove(this)
   }
 
@@ -398,13 +401,14 @@ export class Watchdog implements Entry, LazyTimer {
     this.hooks?.onDoubtful(this.#lastError)
   }
 
-  #watchLoss(notice: AbortSignal): void {
+  #watchLoss(loss: LossSignal): void {
+    this.#storeLoss = loss
     this.#onStoreLoss = () => {
       const why = lossAt(this.#facts(), this.#engine.clock.now()) ?? 'revoked'
-      this.lose(why, why === 'revoked' ? notice.reason : this.#lastError)
+      this.lose(why, why === 'revoked' ? loss.reason : this.#lastError)
     }
-    if (notice.aborted) return this.#onStoreLoss()
-    notice.addEventListener('abort', this.#onStoreLoss, { once: true })
+    if (loss.aborted) return this.#onStoreLoss()
+    loss.addEventListener('abort', this.#onStoreLoss)
   }
 
   /** Sets the next moment to act: renew, give up a try, report doubtful, report lost. */

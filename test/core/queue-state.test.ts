@@ -183,7 +183,7 @@ class World {
     if (heldBack !== undefined && holds.size > 0) found.push('somebody holds what is being handed over')
     const exclusiveHold = [...holds].find(({ mode }) => mode.kind === 'exclusive')
     if (writer !== exclusiveHold) found.push('the writer is not the exclusive hold')
-    if (turn !== undefined && !asking.has(turn)) found.push('the turn has been answered')
+    if (turn !== undefined && ![...asking].includes(turn)) found.push('the turn has been answered')
     if (turn !== undefined && turn.owner === undefined) found.push('the turn is nobody’s')
     if (queued.size > 0 && turn === undefined && !queue.isTaken(this.state))
       found.push('the queue stands still')
@@ -194,7 +194,7 @@ class World {
         found.push(`caller ${caller.id} is in ${places} places`)
     }
     for (const hold of this.granted.keys())
-      if (!holds.has(hold) && hold !== heldBack)
+      if (![...holds].includes(hold) && hold !== heldBack)
         found.push('a grant is held by nobody and was not given back')
     return found
   }

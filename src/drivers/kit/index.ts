@@ -20,6 +20,7 @@ export type {
   WaitStatus,
 } from '../../core/driver.js'
 export { BackendError, permitLimitError, UnsupportedError } from '../../core/errors.js'
+export { LossNotice, type LossSignal } from '../../core/loss-notice.js'
 export type { Mode, ModeKind } from '../../core/mode.js'
 export { admits } from '../../core/mode.js'
 export { checkName, quote } from '../../core/name.js'

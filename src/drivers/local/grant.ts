@@ -2,6 +2,7 @@
 import { deadline } from '../../core/clock.js'
 import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { LossNotice } from '../../core/loss-notice.js'
 import { nextOrder } from '../kit/renewal-order.js'
 import type { Answer } from './protocol.js'
 import type { Session } from './session.js'
@@ -19,7 +20,7 @@ export function createGrant(session: Session, claim: Claim, answer: Granted, sen
   let validUntil = deadline(sent + age, ttl)
   let released: Promise<ReleaseResult> | undefined
   let triedBefore = false
-  const notice = new AbortController()
+  const notice = new LossNotice()
 
   session.held.set(attempt, {
     lost() {
@@ -71,7 +72,7 @@ export function createGrant(session: Session, claim: Claim, answer: Granted, sen
     get validUntil() {
       return validUntil
     },
-    lost: notice.signal,
+    lost: notice,
     renew,
     release,
   }

@@ -1,6 +1,7 @@
 /** The grants of `memory()`: a hold in the store, with the tokens reserved for local hand-overs. */
 import { type Clock, deadline } from '../../core/clock.js'
 import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
+import type { LossSignal } from '../../core/loss-notice.js'
 import type { Store } from './store.js'
 import type { Hold } from './table.js'
 
@@ -30,8 +31,8 @@ class MemoryGrant implements Grant {
     this.#clock = clock
   }
 
-  get lost(): AbortSignal {
-    return this.store.onContended(this.name, this.attempt)
+  get lost(): LossSignal {
+    return this.store.lossSignal(this.name, this.attempt)
   }
 
   get validUntil(): number {

@@ -8,6 +8,7 @@
 import type { Clock } from '../../core/clock.js'
 import type { LockStatus, ReleaseResult } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { LossNotice, type LossSignal } from '../../core/loss-notice.js'
 import { type AcquireManyResult, acquireMany as decideTogether, type NamedRequest } from './acquire-many.js'
 import { type CellTable, createCellTable } from './cell-table.js'
 import { createRowTimers } from './row-timers.js'
@@ -39,15 +40,15 @@ export interface Store {
   holder(name: string): table.Hold | undefined
   holds(name: string, attempt: string): boolean
   /** Aborts when the hold is force-released; already aborted when there is no such hold. */
-  onContended(name: string, attempt: string): AbortSignal
+  lossSignal(name: string, attempt: string): LossSignal
 }
 
 /** @param wallAtStart milliseconds since 1970: tokens begin there and advance with `clock`, which never steps back. */
 export function createStore(clock: Clock, wallAtStart: number): Store {
   const rows = new Map<string, table.Row>()
   const parked = new Map<string, (hold: table.Hold) => void>()
-  /** Controllers of the watched holds, by attempt. */
-  const notices = new Map<string, AbortController>()
+  /** Of the watched holds, by attempt. */
+  const notices = new Map<string, LossNotice>()
   const listeners = new Map<string, () => void>()
   const timers = createRowTimers(clock, (name) => apply(table.expire, name))
   const wallAtZero = wallAtStart - clock.now()
@@ -130,13 +131,13 @@ export function createStore(clock: Clock, wallAtStart: number): Store {
     },
     holder: (name) => rows.get(name)?.holds[0],
     holds,
-    onContended(name, attempt) {
+    lossSignal(name, attempt) {
       const known = notices.get(attempt)
-      if (known !== undefined) return known.signal
-      const notice = new AbortController()
+      if (known !== undefined) return known
+      const notice = new LossNotice()
       if (holds(name, attempt)) notices.set(attempt, notice)
       else notice.abort(new BackendError('memory', 'this hold has ended'))
-      return notice.signal
+      return notice
     },
     status(name) {
       apply(table.expire, name)

@@ -2,6 +2,7 @@
 import { deadline } from '../../core/clock.js'
 import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { LossNotice, type LossSignal } from '../../core/loss-notice.js'
 import { shared } from '../../core/mode.js'
 import { quote } from '../../core/name.js'
 import { tokenReserve } from '../../core/token.js'
@@ -32,7 +33,7 @@ export class Hold implements Grant {
   #last: number
   #asked = false
   #downgrading = false
-  #gone: AbortController | undefined
+  #gone: LossNotice | undefined
 
   /** @param ended called when the grant has been released */
   constructor(runtime: Runtime, renewer: Renewer, claim: Claim, proven: HoldProof, ended: () => void) {
@@ -47,9 +48,9 @@ export class Hold implements Grant {
     this.validUntil = proven.validUntil
   }
 
-  get lost(): AbortSignal {
-    this.#gone ??= new AbortController()
-    return this.#gone.signal
+  get lost(): LossSignal {
+    this.#gone ??= new LossNotice()
+    return this.#gone
   }
 
   /** Called when another life of the server answers. @throws when it cannot be known whether the hold is still there */
@@ -62,7 +63,7 @@ export class Hold implements Grant {
     // The hold may exist in the mode it is changing to.
     if (this.#downgrading || this.#claim.mode !== mode) throw new Error('asked while it was downgraded')
     this.validUntil = Number.NEGATIVE_INFINITY
-    this.#gone ??= new AbortController()
+    this.#gone ??= new LossNotice()
     this.#gone.abort(
       new BackendError('mysql', `the server does not know the hold of ${quote(name)} any more`),
     )

@@ -2,6 +2,7 @@
 import { deadline } from '../../core/clock.js'
 import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { LossNotice, type LossSignal } from '../../core/loss-notice.js'
 import { quote } from '../../core/name.js'
 import { tokenReserve } from '../../core/token.js'
 import { Hints } from '../kit/hints.js'
@@ -31,7 +32,7 @@ export class Hold implements Grant {
   /** Does the server know where to notify this hold? */
   #recorded: boolean
   #asked = false
-  #revoked: AbortController | undefined
+  #revoked: LossNotice | undefined
   #hints: Hints | undefined
   #renewals: RenewalOrder | undefined
 
@@ -50,9 +51,9 @@ export class Hold implements Grant {
     if (!this.#recorded && runtime.subscriber.channel !== null) void this.onRenewed().catch(() => undefined)
   }
 
-  get lost(): AbortSignal {
-    this.#revoked ??= new AbortController()
-    return this.#revoked.signal
+  get lost(): LossSignal {
+    this.#revoked ??= new LossNotice()
+    return this.#revoked
   }
 
   /** Handles a notification: somebody waits, or an operator took the lock. The hold asks the server before it believes the latter. */
@@ -90,7 +91,7 @@ export class Hold implements Grant {
     if (!this.#runtime.holds.has(this.#claim.attempt)) return
     this.validUntil = Number.NEGATIVE_INFINITY
     this.drop()
-    this.#revoked ??= new AbortController()
+    this.#revoked ??= new LossNotice()
     this.#revoked.abort(new BackendError('postgres', why))
   }
 

@@ -3,6 +3,7 @@ import { mayBeCached } from '../../core/caching.js'
 import { deadline } from '../../core/clock.js'
 import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { LossNotice, type LossSignal } from '../../core/loss-notice.js'
 import { tokenReserve } from '../../core/token.js'
 import { Hints } from '../kit/hints.js'
 import { RenewalOrder } from '../kit/renewal-order.js'
@@ -38,7 +39,7 @@ export class Hold implements Grant {
   #contendedSeen: boolean
   #reachable: boolean
   #asked = false
-  #revoked: AbortController | undefined
+  #revoked: LossNotice | undefined
   #hints: Hints | undefined
   #renewals: RenewalOrder | undefined
 
@@ -56,9 +57,9 @@ export class Hold implements Grant {
     runtime.holds.set(claim.attempt, this)
   }
 
-  get lost(): AbortSignal {
-    this.#revoked ??= new AbortController()
-    return this.#revoked.signal
+  get lost(): LossSignal {
+    this.#revoked ??= new LossNotice()
+    return this.#revoked
   }
 
   /** A notification: others wait, or an operator force-released the lock; the second is checked with the server first. */

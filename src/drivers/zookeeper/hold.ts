@@ -10,6 +10,7 @@
 import { deadline } from '../../core/clock.js'
 import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { LossNotice } from '../../core/loss-notice.js'
 import { orAborted } from '../../core/or-aborted.js'
 import { ignore, isCode, isTransient, toFailure } from './failure.js'
 import { toReaderNode } from './keys.js'
@@ -43,7 +44,7 @@ export class Hold implements Grant {
   readonly #runtime: Runtime
   #token: number
   readonly #claim: Claim
-  readonly #lost = new AbortController()
+  readonly lost: LossNotice = new LossNotice()
   #own: Node
   #until: number
   /** While suspended: the last proven `validUntil` of the session. */
@@ -77,10 +78,6 @@ export class Hold implements Grant {
 
   get token(): number {
     return this.#token
-  }
-
-  get lost(): AbortSignal {
-    return this.#lost.signal
   }
 
   /** At most what the session allows. */
@@ -251,7 +248,7 @@ export class Hold implements Grant {
     this.#gone = true
     this.#unregister()
     if (this.#nextNode !== undefined) this.#runtime.remove(this.#node()).catch(() => undefined)
-    this.#lost.abort(why)
+    this.lost.abort(why)
   }
 
   #node(): OwnNode {

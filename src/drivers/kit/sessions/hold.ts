@@ -8,6 +8,7 @@
  */
 import { type Clock, deadline, maxClockDrift, safetyMargin } from '../../../core/clock.js'
 import type { Grant, ReleaseResult } from '../../../core/driver.js'
+import { LossNotice } from '../../../core/loss-notice.js'
 import { orAborted } from '../../../core/or-aborted.js'
 import type { Session, SessionEntry } from './session.js'
 import type { SessionPool } from './session-pool.js'
@@ -41,7 +42,7 @@ export class SessionHold implements Grant, SessionEntry {
   readonly #pool: SessionPool
   readonly #clock: Clock
   readonly #entry: EntryStore
-  readonly #lost = new AbortController()
+  readonly lost: LossNotice = new LossNotice()
   #ttl: number
   /** The deadline by the newest ttl alone, however long the session lasts. */
   #fullDeadline: number
@@ -82,10 +83,6 @@ export class SessionHold implements Grant, SessionEntry {
     return this.#entry.key
   }
 
-  get lost(): AbortSignal {
-    return this.#lost.signal
-  }
-
   onGone(): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
@@ -93,7 +90,7 @@ export class SessionHold implements Grant, SessionEntry {
     // The entry is also gone when its own holder released it.
     if (this.#releasing) return
     this.validUntil = Number.NEGATIVE_INFINITY
-    this.#lost.abort(
+    this.lost.abort(
       this.#entry.toError(
         new Error('its place in the store is gone: it was removed, or its session has ended'),
       ),

@@ -2,6 +2,7 @@
 import { deadline } from '../../../core/clock.js'
 import type { Claim, Grant, ReleaseResult } from '../../../core/driver.js'
 import { BackendError } from '../../../core/errors.js'
+import { LossNotice, type LossSignal } from '../../../core/loss-notice.js'
 import { quote } from '../../../core/name.js'
 import { tokenReserve } from '../../../core/token.js'
 import { text } from '../client.js'
@@ -51,7 +52,7 @@ export class SessionHold implements Grant {
   #last: number
   #asked = false
   #revoked = false
-  #gone: AbortController | undefined
+  #gone: LossNotice | undefined
 
   /** @param ended called when the grant has been released */
   constructor(
@@ -73,14 +74,14 @@ export class SessionHold implements Grant {
     this.#until = proven.validUntil
   }
 
-  get lost(): AbortSignal {
+  get lost(): LossSignal {
     if (this.#gone === undefined) {
-      this.#gone = new AbortController()
+      this.#gone = new LossNotice()
       const { signal } = this.#session.ended
       if (signal.aborted) this.#onEnd()
       else signal.addEventListener('abort', this.#onEnd, { once: true })
     }
-    return this.#gone.signal
+    return this.#gone
   }
 
   readonly #onEnd = () => this.#gone?.abort(this.#session.ended.signal.reason)
