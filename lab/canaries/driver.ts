@@ -3,9 +3,10 @@ import { Redis } from 'ioredis'
 import { startMany } from '../../test/support/servers/redis.js'
 import { lab as redis } from '../faults/drivers/redis.js'
 import { openLinks } from '../faults/links.js'
+import type { RedisPlace } from '../faults/redis-client.js'
 import { flush, harmlessFaults, labServer, restart } from '../faults/redis-servers.js'
 import { type Client, type LabDriver, lab as made } from '../faults/store.js'
-import type { CachingMistake } from './caching.js'
+import type { Breaking } from './clock-token.js'
 import { canaries } from './mistakes.js'
 import { naiveRedlock } from './naive-redlock.js'
 import { control, plainDriver } from './plain-lock.js'
@@ -44,16 +45,29 @@ const plain: LabDriver = made({
 })
 
 /** The lab of `redis`, with the mistake in the driver that every process gets. */
-const caching = (breaking: CachingMistake['breaking']): LabDriver => ({
+const broken = (breaking: Breaking): LabDriver => ({
   ...redis,
   about: `${redis.about}; ${canary?.mistake}`,
   client: async (place) => {
     const client = await redis.client(place)
-    return { ...client, driver: breaking(client.driver) }
+    const beside = new Redis({ ...(place as RedisPlace).hosts[0], retryStrategy: () => 50 })
+    beside.on('error', () => undefined)
+    return {
+      driver: breaking(client.driver, () => readTime(beside)),
+      close: () => {
+        beside.disconnect()
+        return client.close()
+      },
+    }
   },
 })
 
-export const lab: LabDriver = canary?.breaking ? caching(canary.breaking) : plain
+async function readTime(redis: Redis): Promise<number> {
+  const [seconds, micros] = await redis.time()
+  return Number(seconds) * 1e6 + Number(micros)
+}
+
+export const lab: LabDriver = canary?.breaking ? broken(canary.breaking) : plain
 
 function open(ports: readonly number[]): Client {
   const clients = ports.map((port) => {

@@ -1,6 +1,7 @@
 /** The canaries: the mistake of each, the rule that must catch it, and the faults it needs. */
 import type { Rule } from 'holdfast/verify'
-import { type CachingMistake, cachingMistakes } from './caching.js'
+import { caughtInLab } from './caching.js'
+import { type Breaking, clockIsToken } from './clock-token.js'
 import type { Votes } from './naive-redlock.js'
 import { control, type Parts, pause, toKey } from './plain-lock.js'
 import { queuedLock } from './queued-lock.js'
@@ -14,15 +15,12 @@ export interface Canary {
   readonly parts?: Partial<Parts>
   /** Over five servers, by votes: see `naive-redlock.ts`. */
   readonly votes?: Votes
-  /** The redis driver with this mistake instead of a plain lock: see `caching.ts`. */
-  readonly breaking?: CachingMistake['breaking']
+  /** The redis driver with this mistake instead of a plain lock: `caching.ts`, `clock-token.ts`. */
+  readonly breaking?: Breaking
 }
 
 const last = (at: { key: string }) => `${at.key}:token`
 const micros = () => Math.floor((performance.timeOrigin + performance.now()) * 1000)
-
-// In the lab every linger ends long before a wait counts as endless, so only the simulation catches this one.
-const { 'gives nothing back': _, ...drawn } = cachingMistakes
 
 export const canaries: Readonly<Record<string, Canary>> = {
   'setnx then expire': {
@@ -195,5 +193,6 @@ export const canaries: Readonly<Record<string, Canary>> = {
     parts: {},
     votes: { justEnough: true },
   },
-  ...drawn,
+  'the clock is the token': clockIsToken,
+  ...caughtInLab,
 }

@@ -1,6 +1,7 @@
 /** Runs a canary through the fault lab until it is caught, or its budget is used up. */
 import { check, type History, type Violation } from 'holdfast/verify'
 import { runLab } from '../faults/run.js'
+import type { Verdict } from '../faults/verdict.js'
 import { canaries } from './mistakes.js'
 
 export interface Catch {
@@ -33,7 +34,8 @@ async function tryOnce(name: string, seed: number): Promise<Catch> {
   if (canary === undefined)
     throw new RangeError(`no canary is called '${name}'; there are: ${Object.keys(canaries).join(', ')}`)
   const wanted = (violation: Violation) => canary.caughtBy.includes(violation.rule)
-  const seen = (history: History) => check(history, { falseBusy: false, leaks: false }).some(wanted)
+  const seen = (history: History, judge: () => Verdict) =>
+    check(history, { falseBusy: false, leaks: false }).some(wanted) && judge().violations.some(wanted)
   const late = canary.caughtBy.includes('liveness')
   const result = await runLab({
     name,

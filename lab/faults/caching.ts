@@ -37,18 +37,27 @@ export function noteHandOvers(locks: Locks, journal: Recorder): void {
   })
 }
 
+/** Which grants came without a request to the store, by those notes. */
+export function findHandedOver({ events }: History): (one: Acquisition) => boolean {
+  const handed = new Set<string>()
+  for (const event of events)
+    if (event.op === 'acquire' && event.attempt === undefined && event.kind === handedOver)
+      handed.add(key(event))
+  return (one) => handed.has(key(one))
+}
+
 /** A single attempt that a cache has refused waits in the queue for at least this many ms. */
 const leastPatience = 10 * 0.99
 
 /** @param kept how long a store may keep a lock that nobody renews, or grant nothing, in ms */
-export function findCaching({ events, acquisitions }: History, kept: number): Caching {
+export function findCaching(history: History, kept: number): Caching {
+  const { events, acquisitions } = history
   const lingering = new Map<string, number>()
-  const handed = new Set<string>()
+  const wasHandedOver = findHandedOver(history)
   for (const event of events) {
     const { attempt, op, kind, value = 0 } = event
     if (op !== 'acquire' || attempt !== undefined) continue
     if (kind === lingers) lingering.set(key(event), value * 1e6)
-    else if (kind === handedOver) handed.add(key(event))
   }
   const reuses = new Set<Acquisition>()
   const cached: Acquisition[] = []
@@ -57,8 +66,7 @@ export function findCaching({ events, acquisitions }: History, kept: number): Ca
     const own = new Map<string, Acquisition>()
     for (const [i, one] of granted.entries()) {
       const before = own.get(one.client)
-      if (handed.has(key(one)) && (before?.releasing ?? Number.POSITIVE_INFINITY) < one.invoked)
-        reuses.add(one)
+      if (wasHandedOver(one) && (before?.releasing ?? Number.POSITIVE_INFINITY) < one.invoked) reuses.add(one)
       const last = granted[i - 1]
       if (last?.released !== undefined && last.client !== one.client && last.died === undefined)
         if ((one.granted ?? 0) < last.released + (lingering.get(key(last)) ?? 0)) gaveWay++

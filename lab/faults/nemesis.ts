@@ -41,12 +41,13 @@ export async function nemesis(
     for (const subject of subjects) busy.set(subject, turn)
     await turn
   }
+  const note = (kind: string, value: number) => journal.write({ op: 'fault', phase: 'info', kind, value })
   const inflict = async (fault: Fault, { at, lasts, kind, subject, amount }: Planned) => {
     const [n = 0, m = 0] = [...subject.matchAll(/\d+/g)].map(Number)
     const target = fault.gentle ? noWorker : /^(?:worker|link)/.test(subject) ? workerPool.pid(n) : undefined
     const over = journal.fault(kind, target)
     try {
-      const undo = await fault.begin({ subject, n, m, lasts, amount, ttl, workerPool })
+      const undo = await fault.begin({ subject, n, m, lasts, amount, ttl, workerPool, note })
       await sleepUntil(at + lasts)
       await undo?.()
     } catch (error) {

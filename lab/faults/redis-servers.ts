@@ -1,7 +1,8 @@
 /** Faults of Redis servers, for every driver that uses them. */
 import type { RedisServer } from '../../test/support/servers/redis.js'
 import { until } from '../../test/support/until.js'
-import type { Fault } from './store.js'
+import { clockReading } from './lost-tokens.js'
+import type { Act, Fault } from './store.js'
 
 /** Start-up options of lab servers, needed for all these faults. */
 export const labServer = {
@@ -142,13 +143,19 @@ export function flush(servers: readonly RedisServer[], apart: number): Fault {
 const clocks = new WeakMap<RedisServer, { offset: number; latest: number }>()
 
 /** Keeps jumps from adding up: a jump back ends no more than `most` ms behind the latest time the clock has shown. */
-function jump(server: RedisServer, ms: number, most: number): void {
+function jump(server: RedisServer, ms: number, most: number, note?: Act['note']): void {
   const clock = clocks.get(server) ?? { offset: 0, latest: 0 }
   const shows = performance.now() + clock.offset
   const latest = Math.max(clock.latest, shows)
   const by = Math.ceil(Math.max(ms, latest - most - shows))
-  clocks.set(server, { offset: clock.offset + by, latest })
+  const offset = clock.offset + by
+  clocks.set(server, { offset, latest })
+  const read = (ahead: number) => note?.(clockReading, Date.now() + ahead)
+  read(clock.offset)
+  // The note of a clock that is behind comes first: what is granted meanwhile may be from either.
+  if (by < 0) read(offset)
   server.clockJump(by)
+  if (by >= 0) read(offset)
 }
 
 /** The clocks of all servers go back together, as after a mistake in the time source that they share. Permanent. */
@@ -172,9 +179,9 @@ export function clockJump(servers: readonly RedisServer[], by: -1 | 1): Fault {
     subjects: subjectNames(servers),
     lasts: [0.05, 0.1],
     apart: 2_000,
-    begin: ({ n, amount, ttl }) => {
+    begin: ({ n, amount, ttl, note }) => {
       const server = servers[n]
-      if (server !== undefined) jump(server, by * Math.round((0.5 + 9.5 * amount) * ttl), 10 * ttl)
+      if (server !== undefined) jump(server, by * Math.round((0.5 + 9.5 * amount) * ttl), 10 * ttl, note)
       return undefined
     },
   }

@@ -39,8 +39,8 @@ export interface RunOptions {
   readonly brisk?: boolean
   /** Folder for the history files if there are findings. @default nowhere */
   readonly keep?: string
-  /** Called every second during the faults; true ends them. For locks that are meant to be caught. */
-  readonly stopWhen?: (history: History) => boolean
+  /** Called every second during the faults; true ends them. For locks that are meant to be caught. `judge` says what counts so far. */
+  readonly stopWhen?: (history: History, judge: () => Verdict) => boolean
 }
 
 export interface RunResult extends Verdict {
@@ -104,7 +104,14 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
     workerPool = startWorkers(workers, journal, task)
     await workerPool.ready()
     const { stopWhen } = options
-    const seen = stopWhen && (() => stopWhen(readHistory(folder)))
+    const judge = (history: History, complaints: readonly string[] = []) =>
+      evaluateRun(history, faults, { ...store, ttl }, complaints)
+    const seen =
+      stopWhen &&
+      (() => {
+        const history = readHistory(folder)
+        return stopWhen(history, () => judge(history))
+      })
     const done = await nemesis(plan, faults, workerPool, { journal, ttl, span: seconds * 1000, seen })
     const { complaints } = done
     if (!done.stopped) await pause(quietPeriod)
@@ -116,7 +123,7 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
     await watch.end()
     unwatch()
     const history = readHistory(folder)
-    const judged = evaluateRun(history, faults, { ...store, ttl }, complaints)
+    const judged = judge(history, complaints)
     if (judged.violations.length + complaints.length > 0) keep(folder, options.keep)
     return {
       ...judged,

@@ -3,7 +3,7 @@
  * passes each worker process their addresses, and lists the possible faults.
  */
 import type { DriverFactory } from 'holdfast'
-import type { CheckOptions, Rule } from 'holdfast/verify'
+import type { CheckOptions, History, Rule, Violation } from 'holdfast/verify'
 import type { WorkerPool } from './workers.js'
 
 /** Plain data from which a worker process creates its client. */
@@ -106,6 +106,8 @@ export interface Excuse {
   readonly within: number
   /** Only if one of these kinds was injected as well, at most `within` earlier or later. */
   readonly beside?: readonly string[]
+  /** Only findings that what is known of the run explains. */
+  readonly explains?: (history: History) => (violation: Violation) => boolean
   readonly why: string
 }
 
@@ -123,6 +125,8 @@ export interface Act {
   readonly amount: number
   readonly ttl: number
   readonly workerPool: WorkerPool
+  /** Writes into the history what was measured. */
+  note(kind: string, value: number): void
 }
 
 export function lab(driver: LabDriver): LabDriver {

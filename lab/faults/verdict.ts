@@ -1,8 +1,9 @@
 /** The verdict on a run's history; violations that a driver does not rule out after certain faults are counted apart. */
 import { type Acquisition, check, type History, type Violation } from 'holdfast/verify'
 import { type CachingCounts, findCaching } from './caching.js'
+import { type FaultSpan, faultSpans } from './fault-spans.js'
 import { findStarvation, type Starvation } from './starvation.js'
-import type { Fault, Store } from './store.js'
+import type { Excuse, Fault, Store } from './store.js'
 import { longest } from './workload.js'
 
 export interface ExcusedViolation {
@@ -36,13 +37,6 @@ export interface Verdict {
   readonly caching?: CachingCounts
 }
 
-interface Span {
-  readonly kind: string
-  readonly target: number | undefined
-  readonly from: number
-  readonly to: number
-}
-
 /** What the verdict depends on besides the history: `ttl` is that of the run, in ms. */
 export type Judged = Pick<Store, 'settles' | 'check' | 'lingers'> & { readonly ttl: number }
 
@@ -60,6 +54,9 @@ export function evaluateRun(
   const spans = faultSpans(history)
   const { lag = 0 } = store.check?.falseBusy || {}
   const { excuse: cached, ...caching } = findCaching(history, longest * store.ttl + lag)
+  const excuses = faults.flatMap(({ kind, excuses = [] }) =>
+    excuses.map((excuse) => ({ ...excuse, kind, explains: excuse.explains?.(history) })),
+  )
   const violations: Violation[] = []
   const excused: ExcusedViolation[] = []
   for (const violation of check(history, { liveness: { within: store.settles }, ...store.check })) {
@@ -67,7 +64,7 @@ export function evaluateRun(
       continue
     const why = cached(violation)
     const excuse =
-      excuseFor(violation, spans, faults) ??
+      excuseFor(violation, spans, excuses) ??
       excuseForMachine(violation, starvation, store) ??
       (why === undefined ? undefined : { fault: 'linger', why })
     if (excuse === undefined) violations.push(violation)
@@ -104,26 +101,30 @@ function excuseForMachine(
 }
 
 /** The checker looks for faults that begin or end during a wait; here a fault may also last through it. */
-function touched(one: Acquisition, spans: readonly Span[], end: number): boolean {
+function touched(one: Acquisition, spans: readonly FaultSpan[], end: number): boolean {
   const ended = one.granted ?? one.failed ?? one.died ?? end
-  const concerns = (span: Span) => span.target === undefined || span.target === one.pid
+  const concerns = (span: FaultSpan) => span.target === undefined || span.target === one.pid
   return spans.some(
     (span) => concerns(span) && span.from <= ended && span.to + excuseWindow * 1e6 >= one.invoked,
   )
 }
 
-function excuseFor(violation: Violation, spans: readonly Span[], faults: readonly Fault[]) {
-  const all = faults.flatMap(({ kind, excuses = [] }) => excuses.map((excuse) => ({ ...excuse, kind })))
-  for (const { kind, rules, beside, why, within: ms } of all) {
-    if (!rules.includes(violation.rule)) continue
+type OfFault = Omit<Excuse, 'explains'> & {
+  readonly kind: string
+  readonly explains: ((violation: Violation) => boolean) | undefined
+}
+
+function excuseFor(violation: Violation, spans: readonly FaultSpan[], excuses: readonly OfFault[]) {
+  for (const { kind, rules, beside, explains, why, within: ms } of excuses) {
+    if (!rules.includes(violation.rule) || explains?.(violation) === false) continue
     const within = ms * 1e6
     // A fault of one worker excuses violations that the worker takes part in.
-    const near = (span: Span) =>
+    const near = (span: FaultSpan) =>
       span.kind === kind &&
       (span.target === undefined || violation.parties.some(({ pid }) => pid === span.target)) &&
       violation.at >= span.from &&
       violation.at - violation.lasted <= span.to + within
-    const joined = (span: Span) =>
+    const joined = (span: FaultSpan) =>
       beside === undefined ||
       spans.some(
         ({ kind, from, to }) =>
@@ -135,17 +136,6 @@ function excuseFor(violation: Violation, spans: readonly Span[], faults: readonl
     if (spans.some((span) => near(span) && joined(span))) return { fault: kind, why }
   }
   return undefined
-}
-
-function faultSpans(history: History): Span[] {
-  const open = new Map<string, Span & { to: number }>()
-  for (const { op, phase, kind = '', attempt = '', target, t } of history.events) {
-    if (op !== 'fault') continue
-    const known = open.get(attempt)
-    if (phase === 'invoke') open.set(attempt, { kind, target, from: t, to: Number.POSITIVE_INFINITY })
-    else if (known !== undefined) known.to = t
-  }
-  return [...open.values()]
 }
 
 function countEvents(history: History): Omit<Counts, 'starved'> {

@@ -2,6 +2,7 @@
 
 import { startRedis } from '../../../test/support/servers/redis.js'
 import { openLinks } from '../links.js'
+import { findLostTokens } from '../lost-tokens.js'
 import { serverAnswers } from '../redis-answers.js'
 import { openRedis, type RedisPlace } from '../redis-client.js'
 import { forgedMessages } from '../redis-forger.js'
@@ -44,6 +45,7 @@ export const lab: LabDriver = made({
       within: quarantine + 1_000,
       why: 'nothing is granted during the quarantine of a server that may have forgotten (docs/drivers/redis.md)',
     }
+    const deletes = ['server: power cut', 'server: flush all data', 'server: start again without data']
     // The longest jump is ten ttls: after that time the clock has caught up with the tokens that only the lost data contained.
     const back: Fault = {
       ...clockJump([server], -1),
@@ -51,8 +53,8 @@ export const lab: LabDriver = made({
         {
           rules: ['tokens'],
           within: 10 * ttl,
-          beside: ['server: power cut', 'server: flush all data', 'server: start again without data'],
-          why: 'a clock set back and the newest writes lost, both: tokens may go back until the clock has caught up (docs/drivers/redis.md)',
+          explains: (history) => findLostTokens(history, deletes, ttl),
+          why: 'a clock set back and the newest writes lost, both: a token that only the lost data contained may be followed by a smaller one, which is what the clock shows (docs/drivers/redis.md)',
         },
         {
           rules: ['false-busy'],
