@@ -12,9 +12,9 @@ import { describe, quote } from './name.js'
 import type { Entry } from './timer-queue.js'
 
 export interface LeakWarningOptions {
-  /** A lease is reported when it is held so many times as long as its name usually is. @default 10 */
+  /** A lease is reported when it is held this many times longer than usual for its name. @default 10 */
   readonly times?: number
-  /** No lease is reported for its length before it is held for so long, in ms. @default 10_000 */
+  /** How long a lease must be held before it can be reported for its length, in ms. @default 10_000 */
   readonly atLeast?: Duration
 }
 

@@ -28,7 +28,7 @@ export interface AcquireOptions {
    */
   readonly ttl?: Duration
   /**
-   * How many ms longer others are kept out after a lease that ended without a release (its process crashed, was
+   * How many ms longer the lock stays unavailable after a lease ended without a release (its process crashed, was
    * partitioned, or held too long): time for requests that it may still have on their way to a resource that cannot
    * check tokens. A release frees the lock at once.
    * @default 0
@@ -49,7 +49,7 @@ export interface AcquireOptions {
    */
   readonly fair?: boolean
   /**
-   * Lock caching: for so many ms after its release the lock stays with this process, and the next acquire here sends
+   * Lock caching: the lock stays with this process for this many ms after its release, and the next acquire here sends
    * nothing. A waiter in another process ends that at once; a crash of this process meanwhile costs the others up to
    * one `ttl`. Choose it much shorter than `ttl`. Exclusive locks only; `fair` requests are never cached. Refused by
    * drivers without `traits.caching`. @default 0

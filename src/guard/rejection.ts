@@ -31,11 +31,11 @@ export const rejections: {
   wrong: (name: string) =>
     reject(400, 'WRONG_LOCK', `this resource is protected by the lock ${JSON.stringify(name)}`),
   missing: (header: string) => reject(428, 'FENCE_REQUIRED', `send the header ${header}`),
-  tooLong: (most: number) => reject(413, 'BODY_TOO_LONG', `at most ${most} bytes are taken here`),
-  slow: () => reject(408, 'BODY_TOO_SLOW', 'the body did not come in time'),
-  busy: () => reject(409, 'BUSY', 'an earlier request under this lock is still at work; try again'),
-  late: () => reject(503, 'TOO_SLOW', 'this request took too long; what it did so far stands'),
-  outage: () => reject(503, 'STORE_UNAVAILABLE', 'the store cannot be asked now; try again'),
+  tooLong: (most: number) => reject(413, 'BODY_TOO_LONG', `at most ${most} bytes are accepted here`),
+  slow: () => reject(408, 'BODY_TOO_SLOW', 'the body did not arrive in time'),
+  busy: () => reject(409, 'BUSY', 'an earlier request under this lock is still running; try again'),
+  late: () => reject(503, 'TOO_SLOW', 'this request took too long; its effects so far remain'),
+  outage: () => reject(503, 'STORE_UNAVAILABLE', 'the store cannot be reached now; try again'),
 }
 
 /**

@@ -44,7 +44,7 @@ export interface CampaignOptions extends Pick<AcquireOptions, 'signal' | 'ttl' |
   readonly wait?: Duration
   /** The name by which others know this candidate, for `handOver`; at most 128 bytes. @default `host:pid` */
   readonly candidate?: string
-  /** Of the candidates waiting when a term ends, one with the greatest priority leads next. A whole number. It ends no term. @default 0 */
+  /** Of the candidates waiting when a term ends, one with the greatest priority leads next. A whole number. It does not end a term. @default 0 */
   readonly priority?: number
 }
 

@@ -27,7 +27,7 @@ import { checkInterval, createMembership } from './membership.js'
 
 export interface LatchOptions {
   /**
-   * How long it stays open for latecomers, in ms; then it is as if it had never been. At least some seconds, so that waiters see it.
+   * How long it stays open for latecomers, in ms; then it is as if it had never existed. At least some seconds, so that waiters see it.
    * If the last one who joined crashed, it counts from when somebody next waits for it, counts or joins it.
    * @default 86_400_000, a day
    */
@@ -59,7 +59,7 @@ export interface Latch {
    */
   wait(options?: WaitOptions): Promise<boolean>
   /**
-   * Removes all that the store keeps of it, open or closed: then it is as if it had never been. Waiters in any process are rejected
+   * Removes all that the store keeps of it, open or closed: then it is as if it had never existed. Waiters in any process are rejected
    * with `LatchGoneError`, because nobody would open it any more; those who joined keep their leases. A latch set again at the same
    * time is not deleted. Resolves with false when there was none. An open latch needs no deletion: it goes by itself after `keep`.
    * @throws BackendError

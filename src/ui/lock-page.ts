@@ -13,7 +13,7 @@ import { type StoreOptions, Watch, type WatchedLocks } from './watch.js'
 export interface PageOptions {
   /** What to show, by the name it gets on the page: `{ main: locks }`. */
   readonly stores: Readonly<Record<string, WatchedLocks | StoreOptions>>
-  /** Where the page is mounted: `/locks`. Express and Nest say it themselves. @default '/' */
+  /** Where the page is mounted: `/locks`. Express and Nest provide it themselves. @default '/' */
   readonly path?: string
   /** Holders can be asked to give way, and locks taken by force. @default false */
   readonly allowRelease?: boolean
@@ -25,7 +25,7 @@ export interface PageOptions {
   readonly authorize?: (request: Request) => boolean | Promise<boolean>
   /** Shortest time between two samples of a store, in ms. @default 500 */
   readonly interval?: Duration
-  /** The most commands a second that a store gets on average, however many look. @default 500 */
+  /** The most commands per second that a store gets on average, however many browsers show the page. @default 500 */
   readonly budget?: number
   /** Only names that begin with it. @default all */
   readonly prefix?: string
