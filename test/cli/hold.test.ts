@@ -11,7 +11,7 @@ import { withoutDescriptors } from '../support/descriptors.js'
 import { leakCheck } from '../support/leaks.js'
 import { startRedis } from '../support/servers/redis.js'
 import { until } from '../support/until.js'
-import { alive, bench, describe, kill, type Running } from './support/cli.js'
+import { alive, bench, describe, kill, type Running, stateOf } from './support/cli.js'
 
 const { folder, url, cli, script, left, close } = bench()
 after(close)
@@ -122,6 +122,27 @@ group('a script never goes on without its lock', () => {
       await until(() => !alive(leader))
     })
   }
+})
+
+test('a release ends in time though the process that holds the lock is stopped, and is carried out later', async () => {
+  const { running, pid } = leading('holdfast hold frozen --for $$ --ttl 10m; sleep 600')
+  const token = await until(() => running.stdout().trim())
+  const leader = await pid()
+  const { background = 0 } = processesOf()
+  kill(background, 'SIGSTOP')
+  await until(() => stateOf(background) === 'T')
+  const { code, stdout, stderr } = await cli('release', 'frozen', '--token', token, ...on)
+  assert.deepEqual([code, stdout], [69, ''])
+  assert.match(
+    stderr,
+    /^holdfast: "frozen" is not released within 15 s: .* does not react, .*kill -CONT.*\n$/,
+  )
+  kill(background, 'SIGCONT')
+  const next = await cli('run', 'frozen', '--wait', '60s', ...on, '--', 'true')
+  assert.equal(next.code, 0, next.stderr)
+  assert.ok(alive(leader), 'the script goes on')
+  kill(-leader, 'SIGKILL')
+  await running.ended
 })
 
 test('a lock is held on while the process beside the script has no file descriptor left', async () => {

@@ -10,6 +10,9 @@ import { CliError, exits } from '../exit.js'
 import { localDirectory } from '../local-directory.js'
 import { plain } from '../print.js'
 
+/** How long a release may take, in ms: the process that holds the lock may be stopped, or wait for a store that is silent. */
+const timeLimit = 15_000
+
 /** The result of a release. */
 export interface Released {
   readonly exitCode: number
@@ -69,7 +72,11 @@ export async function listenFor(handle: Handle, release: () => Promise<Released>
   process.umask(0o077)
   const server = createServer((socket) => {
     socket.on('error', () => undefined)
-    socket.once('data', () => void release().then((released) => socket.end(JSON.stringify(released))))
+    socket.once('data', () => {
+      // A blank before the JSON: this process runs, and has read the request.
+      socket.write(' ')
+      void release().then((released) => socket.end(JSON.stringify(released)))
+    })
   })
   await new Promise<void>((done, failed) => {
     server.once('error', failed)
@@ -89,17 +96,32 @@ export async function askForRelease(handle: Handle): Promise<Released> {
     )
   }
   socket.write('release\n')
-  // If the holder is killed now, the connection may break.
-  const text = await readText(socket).catch(() => '')
-  if (text === '')
+  const parts: Buffer[] = []
+  let late = false
+  const timer = setTimeout(() => {
+    late = true
+    socket.destroy()
+  }, timeLimit)
+  try {
+    for await (const part of socket) parts.push(part as Buffer)
+  } catch {
+    // If the holder is killed now, the connection may break.
+  }
+  clearTimeout(timer)
+  if (late) throw new CliError(exits.unavailable, lateText(handle, parts.length > 0))
+  try {
+    return JSON.parse(Buffer.concat(parts).toString()) as Released
+  } catch {
     throw new CliError(exits.unavailable, 'the process that holds the lock ended without an answer')
-  return JSON.parse(text) as Released
+  }
 }
 
-async function readText(socket: Socket): Promise<string> {
-  const parts: Buffer[] = []
-  for await (const part of socket) parts.push(part as Buffer)
-  return Buffer.concat(parts).toString()
+/** @param read the process that holds the lock has read the request */
+function lateText({ name }: Handle, read: boolean): string {
+  const what = `"${plain(name)}" is not released within ${timeLimit / 1_000} s`
+  return read
+    ? `${what}, as when the store does not answer; at the latest it frees itself when its --ttl has passed`
+    : `${what}: the process that holds it (holdfast hold) does not react, as when it is stopped; continue it with kill -CONT, and it releases the lock`
 }
 
 /** A new socket may be bound and not listen yet. In ms. */
