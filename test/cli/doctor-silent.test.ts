@@ -22,6 +22,9 @@ describe('frozen', { concurrency: 3 }, () => {
         const took = performance.now() - begun
         assert.deepEqual([code, stdout], [69, ''], stderr)
         assert.match(stderr, /^holdfast: .+\n$/)
+        const [, host = ''] = /:\/\/(?:[^@/]*@)?([^,/?]+)/.exec(store.url) ?? []
+        assert.ok(stderr.includes(host), stderr)
+        assert.match(stderr, /answers? (to .+ )?within \d+ s/)
         assert.ok(took < seconds, `${Math.round(took)} ms`)
       } finally {
         close()

@@ -40,7 +40,7 @@ function sent(
       timeout: timeout,
       ...keys,
     })
-    asked.on('timeout', () => asked.destroy(new Error(`no answer within ${timeout} ms`)))
+    asked.on('timeout', () => asked.destroy(noAnswer(url, method, timeout)))
     asked.on('error', reject)
     asked.on('response', (response) => {
       let text = ''
@@ -58,6 +58,26 @@ function sent(
     })
     asked.end(body)
   })
+}
+
+function noAnswer(url: string, method: string, timeout: number): Error {
+  return new Error(`no answer to ${method} ${new URL(url).pathname} within ${timeout / 1_000} s`)
+}
+
+/** Why servers do not answer, for the case that none does. */
+export function recordSilence(): {
+  /** For the rejection of a question to `host`; resolves with `host`. */
+  of(host: string): (error: Error) => string
+  text(): string
+} {
+  const reasons: string[] = []
+  return {
+    of: (host) => (error) => {
+      reasons.push(`${host} (${error.message})`)
+      return host
+    },
+    text: () => reasons.join(', '),
+  }
 }
 
 /** The server's `Date` header, which counts whole seconds; undefined: none. */

@@ -52,3 +52,8 @@ function address(servers: ReadonlyMap<string, readonly Check[]>, { what }: Check
   const at = [...servers.values()].map((checks) => checks.findIndex((check) => check.what === what))
   return Math.max(...at)
 }
+
+/** In place of a client's own words, which name neither the server nor what it was asked. @param ms how long it had */
+export function noAnswer(server: string, asked: string, ms: number, cause: unknown): Error {
+  return new Error(`${server} gave no answer to ${asked} within ${ms / 1_000} s`, { cause })
+}

@@ -4,7 +4,7 @@
  */
 import { type ConsulAddress, consulToken, parseConsulAddress } from '../connect-consul.js'
 import { readKeys } from '../tls.js'
-import { type Answer, ask, parseDate } from './ask-http.js'
+import { type Answer, ask, parseDate, recordSilence } from './ask-http.js'
 import { bad, type Check, ok, unchecked } from './check.js'
 import { clockCheck } from './clock.js'
 import { encryptionCheck } from './encryption.js'
@@ -32,13 +32,14 @@ export async function consulSetup(url: string, shown: string): Promise<Check[]> 
         ...(put !== undefined && { body: JSON.stringify(put) }),
         ...(token !== undefined && own !== false && { headers: { 'x-consul-token': token } }),
       })
-  const asked = await Promise.all(hosts.map(async (host) => askLeader(from(host)).catch(() => host)))
+  const silence = recordSilence()
+  const asked = await Promise.all(hosts.map((host) => askLeader(from(host)).catch(silence.of(host))))
   const silent = asked.filter((one) => typeof one === 'string')
   const at = asked.findIndex((one) => typeof one !== 'string')
   const leader = asked[at]
   const host = hosts[at]
   if (host === undefined || leader === undefined || typeof leader === 'string')
-    throw new Error(`no agent answers: ${silent.join(', ')}`)
+    throw new Error(`no agent answers: ${silence.text()}`)
   const get = from(host)
   const own = await get('/v1/agent/self')
   if (own.status === 403 && /ACL not found/i.test(own.text))

@@ -4,7 +4,7 @@
  */
 import { type EtcdAddress, parseEtcdAddress } from '../connect-etcd.js'
 import { readKeys } from '../tls.js'
-import { type Answer, ask, parseDate } from './ask-http.js'
+import { type Answer, ask, parseDate, recordSilence } from './ask-http.js'
 import { bad, type Check, ok, unchecked, weak } from './check.js'
 import { clockCheck } from './clock.js'
 import { encryptionCheck } from './encryption.js'
@@ -34,11 +34,12 @@ export async function etcdSetup(url: string, shown: string): Promise<Check[]> {
         keys,
         ...(token !== undefined && { headers: { authorization: token } }),
       })
-  const asked = await Promise.all(hosts.map(async (host) => readStatus(host, postTo(host)).catch(() => host)))
+  const silence = recordSilence()
+  const asked = await Promise.all(hosts.map((host) => readStatus(host, postTo(host)).catch(silence.of(host))))
   const statuses = asked.filter((one): one is Status => typeof one !== 'string')
   const silent = asked.filter((one) => typeof one === 'string')
   const [first] = statuses
-  if (first === undefined) throw new Error(`no member answers: ${silent.join(', ')}`)
+  if (first === undefined) throw new Error(`no member answers: ${silence.text()}`)
   const post = postTo(first.host)
   const token = login === undefined ? undefined : await requestToken(post, login)
   const voters = await countVoters(post, token)

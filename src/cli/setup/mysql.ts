@@ -3,7 +3,8 @@
  * variables and explains statements over one connection; changes only the time-out of that connection.
  */
 import { type MysqlAddress, mysqlTls, parseMysqlAddress } from '../connect-mysql.js'
-import { bad, type Check, ok, unchecked, weak } from './check.js'
+import { hostPort } from '../url.js'
+import { bad, type Check, noAnswer, ok, unchecked, weak } from './check.js'
 import { clockCheck, midway } from './clock.js'
 import { encryptionCheck } from './encryption.js'
 import { rightsCheck } from './mysql-rights.js'
@@ -15,6 +16,9 @@ interface Connection {
   readonly threadId: number
 }
 
+/** Timeout of a connection attempt, in ms. */
+const timeout = 5_000
+
 type Facts = ReadonlyMap<string, string>
 
 export async function mysqlSetup(url: string, shown: string): Promise<Check[]> {
@@ -23,11 +27,17 @@ export async function mysqlSetup(url: string, shown: string): Promise<Check[]> {
   if (client === undefined)
     return [unchecked('set-up', 'mysql2, which asks, is not installed', 'npm install mysql2')]
   const { host, port, user, password, database, tls } = address
-  const connection = await client.createConnection({
-    ...{ host, port, user, database, connectTimeout: 5_000 },
-    ...(password !== undefined && { password }),
-    ...(tls !== undefined && { ssl: mysqlTls(tls, host) }),
-  })
+  const connection = await client
+    .createConnection({
+      ...{ host, port, user, database, connectTimeout: timeout },
+      ...(password !== undefined && { password }),
+      ...(tls !== undefined && { ssl: mysqlTls(tls, host) }),
+    })
+    .catch((error: NodeJS.ErrnoException) => {
+      throw error.code === 'ETIMEDOUT'
+        ? noAnswer(hostPort({ host, port }), 'a new connection', timeout, error)
+        : error
+    })
   try {
     const way = { hosts: [host], secure: tls !== undefined, secret: password !== undefined }
     return [...(await runChecks(connection as Connection, address)), encryptionCheck(way)]

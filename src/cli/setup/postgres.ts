@@ -3,7 +3,8 @@
  * over two connections of its own; changes nothing.
  */
 import { type PostgresAddress, parsePostgresAddress, postgresTls } from '../connect-postgres.js'
-import { bad, type Check, ok, unchecked, weak } from './check.js'
+import { hostPort } from '../url.js'
+import { bad, type Check, noAnswer, ok, unchecked, weak } from './check.js'
 import { clockCheck, midway } from './clock.js'
 import { encryptionCheck } from './encryption.js'
 import { rightsCheck } from './postgres-rights.js'
@@ -48,7 +49,11 @@ export async function postgresSetup(url: string, shown: string): Promise<Check[]
   const clients = [new pg.default.Client(settings), new pg.default.Client(settings)] as const
   for (const client of clients) client.on('error', () => undefined)
   try {
-    await Promise.all(clients.map((client) => client.connect()))
+    await Promise.all(clients.map((client) => client.connect())).catch((error: Error) => {
+      throw /timeout expired|connection timeout/.test(error.message)
+        ? noAnswer(hostPort({ host, port }), 'a new connection', timeout, error)
+        : error
+    })
     const way = { hosts: [host], secure: tls !== undefined, secret: password !== undefined }
     return [
       ...(await runChecks(clients as unknown as readonly [Client, Client], address)),

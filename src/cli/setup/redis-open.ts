@@ -1,6 +1,8 @@
 /** ioredis clients that give up soon: a set-up check finishes within seconds, or not at all. */
 import { clusterTls, eachNode } from '../ioredis-options.js'
 import type { RedisAddress } from '../redis-place.js'
+import { hostPort } from '../url.js'
+import { noAnswer } from './check.js'
 
 export type Ioredis = Pick<typeof import('ioredis'), 'Redis' | 'Cluster'>
 
@@ -28,7 +30,10 @@ export function redisAt({ Redis }: Ioredis, options: RedisOptions): RedisConnect
     // If INFO is not allowed, this check would print a warning.
     enableReadyCheck: false,
   }
-  return toConnection(new Redis(Object.assign(settings, options)))
+  const { host, port } = options
+  const at =
+    host === undefined || port === undefined ? 'the master or its Sentinels' : hostPort({ host, port })
+  return toConnection(new Redis(Object.assign(settings, options)), at)
 }
 
 /** @returns the Cluster, and its masters once it has answered */
@@ -45,9 +50,10 @@ export function clusterAt(
     new Map(
       cluster
         .nodes('master')
-        .map((node) => [`${node.options.host}:${node.options.port}`, toConnection(node)]),
+        .map((node) => [`${node.options.host}:${node.options.port}`, node] as const)
+        .map(([at, node]) => [at, toConnection(node, at)]),
     )
-  return { ...toConnection(cluster), masters }
+  return { ...toConnection(cluster, 'the Redis Cluster'), masters }
 }
 
 interface Client {
@@ -57,7 +63,7 @@ interface Client {
 }
 
 /** A command that fails for lack of a connection does not say why; the client's `error` event does. */
-function toConnection(client: Client): RedisConnection {
+function toConnection(client: Client, at: string): RedisConnection {
   let lastError: unknown
   client.on('error', (error) => {
     // A Cluster's error says only that all nodes failed; the reason is in the last node's error.
@@ -68,11 +74,17 @@ function toConnection(client: Client): RedisConnection {
       try {
         return await client.call(command, ...args)
       } catch (error) {
-        throw isAnswer(error) || lastError === undefined ? error : lastError
+        const cause = isAnswer(error) || lastError === undefined ? error : lastError
+        throw isTimeout(cause) ? noAnswer(at, command, timeout, cause) : cause
       }
     },
     close: () => client.disconnect(),
   }
+}
+
+function isTimeout(error: unknown): boolean {
+  const { message, code } = error as NodeJS.ErrnoException
+  return code === 'ETIMEDOUT' || message === 'Command timed out'
 }
 
 /** The server itself refused: its error starts with a code in capitals. */

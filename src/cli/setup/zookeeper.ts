@@ -27,7 +27,8 @@ export async function zookeeperSetup(url: string, shown: string): Promise<Check[
   const reply = asked.filter((one): one is ServerReplies => typeof one !== 'string')
   const silent = asked.filter((one) => typeof one === 'string')
   const [first] = reply
-  if (first === undefined) throw new Error(`no server answers to srvr: ${silent.join(', ')}`)
+  if (first === undefined)
+    throw new Error(`no server answers to srvr within ${timeout / 1_000} s: ${silent.join(', ')}`)
   const versions = reply.flatMap(({ srvr }) => /^Zookeeper version: ([\d.]+)/m.exec(srvr)?.[1] ?? [])
   const voters = countVoters(reply)
   const leader = leaderCheck(reply)
