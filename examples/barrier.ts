@@ -1,4 +1,4 @@
-/** Three workers load their parts, and none begins to compute before all have; a latch says when all is written. */
+/** Three workers load their parts, and none starts to compute before all have loaded; a latch opens when everything is written. */
 import assert from 'node:assert/strict'
 import { createLocks } from 'holdfast'
 import { memory } from 'holdfast/memory'

@@ -1,12 +1,12 @@
 /**
- * One of several instances leads; when it steps down the next one does, and everybody can read who it is. Needs Consul at CONSUL_URL.
+ * One of several instances leads; when it steps down the next one leads, and everybody can read which one. Needs Consul at CONSUL_URL.
  */
 import assert from 'node:assert/strict'
 import { createLocks } from 'holdfast'
 import { consul } from 'holdfast/consul'
 
 const url = process.env['CONSUL_URL'] ?? 'http://127.0.0.1:8500'
-// Consul takes no session shorter than 10 s unless its servers say otherwise; a ttl of 30 s, the default here, is fine.
+// Consul accepts no session shorter than 10 s unless its servers are configured otherwise; the default ttl of 30 s is fine.
 const [one, two] = [createLocks(consul({ url })), createLocks(consul({ url }))]
 
 const term = await one.election('billing').campaign('http://10.0.0.1:8080', { candidate: 'one' })

@@ -1,7 +1,7 @@
 /**
- * Cron on many hosts: croner fires on every host, one of them does the work. Skipping while it is held is not enough: a host whose
- * clock is behind by more than the job takes finds the lock free again. So the result is kept for the slot: `locks.once` with the
- * slot's time in its name runs once for it, however far the clocks are apart, as long as `keep` lasts.
+ * Cron on many hosts: croner fires on every host, and one host does the work. Skipping while the lock is held is not enough: a host whose
+ * clock is behind by more than the duration of the job finds the lock free again. So the result is kept for the slot: `locks.once` with
+ * the slot's time in its name runs once per slot, however far the clocks differ, as long as `keep` lasts.
  */
 import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -16,7 +16,7 @@ const runs: string[] = []
 const directory = await mkdtemp(join(tmpdir(), 'holdfast-example-'))
 const clients = hosts.map(() => createLocks(local({ directory })))
 
-/** The time for which it was planned, not the time it is: the same on every host, whenever its clock gets there. */
+/** The scheduled time, not the current time: it is the same on every host, whatever its clock says. */
 const slotOf = (due: Date | null) => (due ?? new Date()).toISOString().slice(0, 19)
 
 async function nightly(host: string, slot: string): Promise<string> {
@@ -27,7 +27,7 @@ async function nightly(host: string, slot: string): Promise<string> {
     async (lease) => {
       runs.push(`${slot} on ${host}`)
       await new Promise((resolve) => setTimeout(resolve, 10))
-      lease.assertHeld() // before anything that cannot be undone; and lease.token for what can compare it
+      lease.assertHeld() // before anything that cannot be undone; pass lease.token to resources that can compare it
       return host
     },
     { keep: 3_600_000, keepError: 0, note: `nightly on ${host}` },
@@ -36,7 +36,7 @@ async function nightly(host: string, slot: string): Promise<string> {
 
 const done: Promise<string>[] = []
 const slots: string[] = []
-// All hosts begin with the same slot.
+// All hosts start with the same slot.
 const startAt = new Date(Math.ceil(Date.now() / 1000) * 1000 + 1000)
 const fired = new Promise<void>((resolve) => {
   for (const host of hosts) {
@@ -54,9 +54,9 @@ await fired
 const workers = await Promise.all(done)
 
 assert.equal(runs.length, 2, runs.join(', '))
-// All three hosts of a slot are told the same one.
+// All three hosts of a slot get the same result.
 assert.equal(new Set(workers.map((worker, at) => `${slots[at]} on ${worker}`)).size, 2)
-// A host that comes minutes late still finds it done.
+// A host that is minutes late still finds it done.
 const slot = runs[0]?.split(' ')[0] ?? ''
 await nightly('three', slot)
 assert.equal(runs.length, 2)

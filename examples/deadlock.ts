@@ -1,4 +1,4 @@
-/** Two transfers lock the same accounts in opposite order. The contradiction is told; when they meet, one is broken off and tried again. */
+/** Two transfers lock the same accounts in opposite order. The contradiction is reported; when they deadlock, one is rejected and retried. */
 import assert from 'node:assert/strict'
 import { createLocks, DeadlockError } from 'holdfast'
 import { memory } from 'holdfast/memory'
@@ -14,7 +14,7 @@ async function transfer(from: string, to: string): Promise<void> {
   try {
     await locks.mutex(from).run(async () => {
       inside++
-      // On the first try both hold one account before either asks for the other.
+      // On the first try each holds one account before it requests the other.
       while (inside < 2) await new Promise((resolve) => setTimeout(resolve, 5))
       await locks.mutex(to).run(() => undefined)
     })

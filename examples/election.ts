@@ -1,4 +1,4 @@
-/** Three nodes want to lead. Everybody sees who does; the leader hands over to the node it names before it is stopped. */
+/** Three nodes campaign. Everybody sees the leader; before it is stopped, the leader hands over to a node that it names. */
 import assert from 'node:assert/strict'
 import { createLocks } from 'holdfast'
 import { memory } from 'holdfast/memory'

@@ -34,6 +34,6 @@ async function parent(): Promise<void> {
   await Promise.all(children.map((process) => once(process, 'exit')))
   const count = Number(await readFile(join(directory, 'count.txt'), 'utf8'))
   await rm(directory, { recursive: true })
-  assert.equal(count, 20 + 11 + 20) // the one that was killed had done eleven
+  assert.equal(count, 20 + 11 + 20) // the killed process had done eleven
   console.log(`three processes, one killed while it held the lock: ${count}`)
 }

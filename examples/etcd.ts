@@ -1,6 +1,6 @@
 /**
- * The lock and what it guards in one etcd: the write is carried out only if the lease still holds, in the same transaction. No
- * pause of the holder can get in between. Needs etcd at ETCD_URL.
+ * The lock and the guarded data in one etcd: the write is executed only if the lease still holds, in the same transaction, so
+ * no pause of the holder can come in between. Needs etcd at ETCD_URL.
  */
 import assert from 'node:assert/strict'
 import { createLocks, StaleTokenError } from 'holdfast'
@@ -18,7 +18,7 @@ const put = (value: string) => ({
 const lease = await locks.mutex('config').acquire()
 await store.guardTxn(lease, put('100'))
 
-// An operator takes the lock away, while the holder is busy with something else.
+// An operator force-releases the lock while the holder is busy with something else.
 const operator = createLocks(etcd({ endpoints: endpoint }))
 await operator.forceRelease('config')
 await assert.rejects(store.guardTxn(lease, put('7')), StaleTokenError)

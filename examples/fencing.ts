@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { createLocks, StaleTokenError } from 'holdfast'
 import { memory } from 'holdfast/memory'
 
-/** Stands for a table row with a fence column: check and write are one step. */
+/** Represents a table row with a fence column: check and write are one step. */
 const row = { value: '', fence: 0 }
 function write(value: string, token: number): void {
   if (token < row.fence) throw new StaleTokenError('invoice:7', token, row.fence)
@@ -25,7 +25,7 @@ const next = await other.mutex('invoice:7').acquire()
 write('written by the new holder', next.token)
 
 assert.equal(old.isHeld, false) // the synchronous check knows, although no event has been delivered yet
-assert.throws(() => write('written by the old holder', old.token), StaleTokenError) // and who does not check is refused
+assert.throws(() => write('written by the old holder', old.token), StaleTokenError) // and a holder that does not check is refused
 assert.equal(row.value, 'written by the new holder')
 console.log(`token ${old.token} was refused after ${next.token}`)
 await next.release()

@@ -1,4 +1,4 @@
-/** A web request takes the lock, a worker does the work: the lease goes with the job, and only one worker gets it. */
+/** A web request acquires the lock, a worker does the work: the lease travels with the job, and only one worker gets it. */
 import assert from 'node:assert/strict'
 import { createLocks, LeaseLostError } from 'holdfast'
 import { memory } from 'holdfast/memory'
@@ -10,7 +10,7 @@ const queue: { order: number; ticket: string }[] = []
 
 const lease = await web.mutex('order:42').acquire()
 const job = { order: 42, ticket: await web.export(lease) }
-// Queues deliver twice now and then.
+// Queues sometimes deliver twice.
 queue.push(job, job)
 console.log('the web process holds it no more:', lease.state)
 

@@ -1,7 +1,7 @@
 /**
- * An order that is sent twice is made once: middleware for Express and Hono by the request's Idempotency-Key, over `locks.once`. The
- * second one waits for the first and gets its answer, also on another host, also a day later. Two servers of each kind
- * stand for several hosts.
+ * An order that is sent twice is executed once: middleware for Express and Hono by the request's Idempotency-Key, over `locks.once`. The
+ * second request waits for the first and gets its response, even on another host or a day later. Two servers of each kind
+ * represent several hosts.
  */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
@@ -17,26 +17,26 @@ import { local } from 'holdfast/local'
 import { Hono, type MiddlewareHandler } from 'hono'
 
 type Once = Pick<Locks, 'once'>
-/** What is kept of an answer. An answer of the server's own fault is not kept: trying again is then what one wants. */
+/** The part of a response that is kept. Server errors are not kept, so that a retry runs the order again. */
 interface Answer {
   readonly status: number
   readonly body: string
 }
 
 const keep = 24 * 3_600_000
-/** An empty key is none: it would be the same for all requests of a client that sets the header without a value. */
+/** An empty key counts as missing: it would be the same for all requests of a client that sets the header without a value. */
 const missing = { status: 400, body: '{"error":"send an Idempotency-Key"}' }
 
 /**
- * The key belongs to who sends it, and to what is asked: else one customer could ask for the answer to another one's request, or get
- * the answer to a request of their own about something else. As JSON no two lists are written alike; hashed, no list is too long.
+ * The key includes the sender and the request: otherwise one customer could read the response to another customer's request, or get
+ * the response to a different request of their own. As JSON no two lists look alike; hashed, no list is too long.
  */
 const keyOf = (...parts: readonly string[]) =>
   `request:${createHash('sha256').update(JSON.stringify(parts)).digest('hex')}`
 
-/** Bytes of an answer, as JSON, that a cell has room for. */
+/** The most bytes of a response, as JSON, that fit into a cell. */
 const longest = 64_000
-/** What is kept in place of a longer one: `once` would refuse it when the order is made already, and trying again would make another. */
+/** Kept in place of a longer response: `once` would reject it after the order was executed, and a retry would execute it again. */
 const tooLong = '{"error":"done, but its answer was too long to be kept"}'
 
 class Failed extends Error {
@@ -89,7 +89,7 @@ function idempotentHono(locks: Once): MiddlewareHandler {
   return async (c, next) => {
     const key = c.req.header('idempotency-key')
     if (!key) return c.body(missing.body, 400)
-    // Without the host: by what name a client reaches us makes no other request of it.
+    // Without the host: the same request under another host name is still the same request.
     const { pathname, search } = new URL(c.req.url)
     const { status, body } = await answerOnce(
       locks,
@@ -99,7 +99,7 @@ function idempotentHono(locks: Once): MiddlewareHandler {
         return { status: c.res.status, body: await c.res.text() }
       },
     )
-    // What the handler answered has been read for keeping; everybody gets an answer of their own.
+    // The handler's response has been read in order to keep it, so each caller gets a new response.
     c.res = undefined
     c.res = new globalThis.Response(body, { status, headers: { 'content-type': 'application/json' } })
     return undefined
@@ -171,7 +171,7 @@ for (const [send, item] of [
   assert.equal(await (await send(1, 'long', `${item} long`)).text(), tooLong)
 }
 assert.deepEqual(orders, ['tea', 'tea', 'long', 'cake', 'cake', 'long'])
-assert.notEqual(keyOf('ada:b', 'c'), keyOf('ada', 'b:c')) // no customer's name makes another one's key
+assert.notEqual(keyOf('ada:b', 'c'), keyOf('ada', 'b:c')) // no customer's name yields another customer's key
 console.log(`requests sent several times to two hosts, one order for each key: ${orders.join(', ')}`)
 
 for (const server of expressServers) server.close()

@@ -1,4 +1,4 @@
-/** Three hosts run the same timetable. Whatever their clocks say, each night's report is made once. */
+/** Three hosts run the same schedule. Whatever their clocks say, each night's report is written once. */
 import assert from 'node:assert/strict'
 import { createLocks } from 'holdfast'
 import { memory } from 'holdfast/memory'
@@ -14,7 +14,7 @@ async function host(name: string): Promise<string> {
 }
 
 console.log('ada:', await host('ada'))
-// Its clock is a second behind: the report was made long ago, and is not made again.
+// Its clock is a second behind: the report was written long ago, and is not written again.
 console.log('ben:', await host('ben'))
 console.log('cleo:', await host('cleo'))
 assert.deepEqual(reports, ['ada'])

@@ -1,6 +1,6 @@
 /**
  * A hundred requests for one order, and one order: `once` runs the first and gives its result to the others, and keeps it for a while.
- * The lock is a row with a lease, found by its primary key. Needs MySQL or MariaDB at MYSQL_URL; the table `example_orders` is made and dropped.
+ * The lock is a row with a lease, found by its primary key. Needs MySQL or MariaDB at MYSQL_URL; the table `example_orders` is created and dropped.
  */
 import assert from 'node:assert/strict'
 import { createLocks } from 'holdfast'
@@ -8,7 +8,7 @@ import { mysql } from 'holdfast/mysql'
 import { createPool, type ResultSetHeader } from 'mysql2/promise'
 
 const uri = process.env['MYSQL_URL'] ?? 'mysql://root@127.0.0.1/test'
-// A small pool of their own keeps locks apart from an application that uses up its connections.
+// A small separate pool protects locks from an application that uses up its connections.
 const [pool, lockPool] = [createPool({ uri, connectionLimit: 5 }), createPool({ uri, connectionLimit: 4 })]
 const locks = createLocks(mysql({ pool: lockPool, prefix: 'holdfast_example_' }))
 await pool.query('drop table if exists example_orders')

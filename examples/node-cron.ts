@@ -1,7 +1,7 @@
 /**
  * node-cron on many hosts: `distributed: true` asks a run coordinator whether this host runs the slot. Here `locks.once` elects one
- * host for each slot, and keeps its name for as long as a host whose clock is behind may ask. A host that is elected and crashes
- * before the work is done leaves the slot undone; where that must not be, put the work itself into `locks.once`, as in cron.ts.
+ * host for each slot, and keeps its name for as long as a host whose clock is behind may ask. A host that crashes after its election
+ * leaves the slot undone; where that is not acceptable, put the work itself into `locks.once`, as in cron.ts.
  */
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'

@@ -13,7 +13,7 @@ async function charge(locks: typeof here, order: number): Promise<{ receipt: num
     `order:${order}`,
     async (lease) => {
       charged++
-      // The token goes with the request, so that a charge that was overtaken is refused where it matters.
+      // The token travels with the request, so that the payment service can refuse a stale charge.
       return { receipt: lease.token }
     },
     { keep: 60_000 },

@@ -1,4 +1,4 @@
-/** Of many requests for one account at once, ten may wait; the others are told at once that it is busy. */
+/** Of many concurrent requests for one account, ten may wait; the others are rejected at once as busy. */
 import assert from 'node:assert/strict'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createLocks, TooManyWaitersError } from 'holdfast'

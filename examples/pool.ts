@@ -10,7 +10,7 @@ assert.equal(await converters.tryAcquire(), undefined)
 await converters.resize(3)
 const third = await converters.acquire({ note: 'three, at night' })
 console.log((await converters.holders()).map(({ note }) => note).join(', '))
-// For maintenance: nobody begins, those at work finish.
+// For maintenance: nobody starts, running ones finish.
 const finished = converters.close({ wait: '10s' })
 for (const lease of [...films, third]) await lease.release()
 assert.equal(await finished, true)
@@ -21,7 +21,7 @@ const catalogue = locks.upgradeable('catalogue')
 const titles = new Set(['one'])
 async function addOnce(title: string): Promise<void> {
   await using lease = await catalogue.upgradeable()
-  // Read while others read; only who has something to add waits until they have left.
+  // Read while others read; only a client with something to add waits until they have left.
   if (!titles.has(title) && (await lease.upgrade())) titles.add(title)
 }
 await Promise.all(['one', 'two', 'two', 'three'].map(addOnce))

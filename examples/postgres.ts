@@ -1,6 +1,6 @@
 /**
- * The database one has anyway. The lock is a row with a lease, handed over by NOTIFY; reading and writing check the token, so that
- * a holder that slept through its lease writes nothing. Needs PostgreSQL at POSTGRES_URL; tables are made in a schema of their own and dropped.
+ * The database that you already have. The lock is a row with a lease, handed over by NOTIFY; reading and writing check the token, so that
+ * a holder that slept through its lease writes nothing. Needs PostgreSQL at POSTGRES_URL; tables are created in their own schema and dropped.
  */
 import assert from 'node:assert/strict'
 import { createLocks, StaleTokenError } from 'holdfast'
@@ -32,7 +32,7 @@ const change = (by: number) =>
 const tokens = await Promise.all(Array.from({ length: 20 }, (_, i) => change(i % 2 === 0 ? 10 : -5)))
 assert.equal(await pointsNow(), 150)
 
-// What comes with an older token is refused by the row itself.
+// The row itself refuses a write with an older token.
 const late = { name: 'account:42', token: Math.min(...tokens) }
 await assert.rejects(
   guardedUpdate(db, { table: 'account', key: { id: 42 }, set: { points: 0 }, fence: late }),
@@ -40,7 +40,7 @@ await assert.rejects(
 )
 console.log('20 changes, none lost, and a late one refused:', await pointsNow())
 
-// Where the section is one transaction anyway, the lock can live in it: commit releases it, after the write has become visible.
+// If the section is one transaction anyway, the lock can be part of it: commit releases it, after the write has become visible.
 const client = await pool.connect()
 await client.query('begin')
 await inTransaction(client, 'account:42', { schema })

@@ -13,7 +13,7 @@ import { createLocks } from 'holdfast'
 import { memory } from 'holdfast/memory'
 import { telemetry } from 'holdfast/otel'
 
-// Without a server of its own: an application has one already. With one it listens on port 9464.
+// Without its own server: an application already has one. With one it listens on port 9464.
 const exporter = new PrometheusExporter({ preventServerStart: true })
 const server = createServer((request, response) => exporter.getMetricsRequestHandler(request, response))
 await once(server.listen(0, '127.0.0.1'), 'listening')

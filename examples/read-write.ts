@@ -1,4 +1,4 @@
-/** Many readers or one writer, and a writer who stays on as a reader of what it has written. */
+/** Many readers or one writer, and a writer that stays as a reader of what it has written. */
 import assert from 'node:assert/strict'
 import { createLocks } from 'holdfast'
 import { memory } from 'holdfast/memory'

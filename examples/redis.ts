@@ -1,5 +1,5 @@
 /**
- * Workers take jobs off one account at a time, handed over by push; what they write to Redis carries the token, so that a worker that
+ * Workers process the jobs of an account one at a time, handed over by push; their writes to Redis carry the token, so that a worker that
  * slept through its lease writes nothing. Needs Redis at REDIS_URL.
  */
 import assert from 'node:assert/strict'
@@ -22,7 +22,7 @@ const add = (points: number) =>
 const tokens = await Promise.all(Array.from({ length: 50 }, () => add(2)))
 assert.equal(await client.get(key), '100')
 
-// What comes with an older token is refused by Redis, in the step that would have written it.
+// Redis refuses a write with an older token, in the same step that would have written it.
 const late = { name: 'account:42', token: Math.min(...tokens) }
 await assert.rejects(guardedSet(client, { key, value: '0', fence: late }), StaleTokenError)
 console.log('50 times 2 points, none lost, and a late write refused:', await client.get(key))

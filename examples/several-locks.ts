@@ -1,4 +1,4 @@
-/** A transfer needs both accounts. Whatever order they are named in, they are locked in one order: no ring of waiters. */
+/** A transfer needs both accounts. Whatever order they are named in, they are locked in one order, so no cycle of waiters can form. */
 import assert from 'node:assert/strict'
 import { createLocks } from 'holdfast'
 import { memory } from 'holdfast/memory'

@@ -1,9 +1,9 @@
 /**
  * A BullMQ worker whose jobs of one account run one at a time, however many workers there are. Needs Redis at REDIS_URL.
  *
- * BullMQ gives a job to one worker, but to a second one when the first was silent for too long, and it runs jobs of one
- * account beside each other. The lock closes the second gap, the fence the first: a worker that was counted as dead and wakes up
- * is refused by the store.
+ * BullMQ gives a job to a second worker when the first was silent for too long, and it runs jobs of one account
+ * concurrently. The lock closes the second gap, the fence the first: the store refuses a worker that was presumed dead
+ * and wakes up.
  */
 import { Queue, Worker } from 'bullmq'
 import { createLocks } from 'holdfast'
@@ -12,7 +12,7 @@ import { redis } from 'holdfast/redis'
 import { Redis } from 'ioredis'
 
 const url = process.env['REDIS_URL'] ?? 'redis://127.0.0.1:6379'
-// BullMQ wants a connection that waits for ever; the locks bring their own time-outs and take any.
+// BullMQ needs a connection that waits forever; the locks have their own time-outs and accept any.
 const connection = { url, maxRetriesPerRequest: null }
 const client = new Redis(url)
 const locks = createLocks(redis({ client }))

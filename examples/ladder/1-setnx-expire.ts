@@ -1,4 +1,4 @@
-/** Rung 1: SETNX takes the key, EXPIRE sees to it that it does not stay for ever. Two commands; between them, anything. */
+/** Rung 1: SETNX takes the key, EXPIRE makes sure that it does not stay forever. These are two commands, and anything can happen between them. */
 import { startProxy } from '../../test/support/proxy.js'
 import { until } from '../../test/support/until.js'
 import { openStage, patience } from './environment.js'
@@ -9,7 +9,7 @@ export const setnxExpire: Recipe = single('SETNX, EXPIRE', (client) =>
   byHand({
     async tryAcquire(name, ttl) {
       if ((await client.setnx(name, 'taken')) === 0) return undefined
-      await client.pexpire(name, ttl) // who dies before this line locks everybody out
+      await client.pexpire(name, ttl) // a holder that dies before this line locks everybody out
       return { release: () => client.del(name) }
     },
   }),

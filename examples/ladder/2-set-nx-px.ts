@@ -1,4 +1,4 @@
-/** Rung 2: SET NX PX takes the key and gives it an expiry in one command. Released, as one releases things, by deleting it. */
+/** Rung 2: SET NX PX takes the key and gives it an expiry in one command. The release simply deletes it. */
 import { until } from '../../test/support/until.js'
 import { openStage, patience } from './environment.js'
 import { byHand, holders, type Recipe, type Scene, single, take } from './lock.js'
@@ -21,7 +21,7 @@ export const wrongRelease: Scene = {
     await using stage = await openStage(recipe)
     const [first, second, third] = [await stage.process(), await stage.process(), await stage.process()]
 
-    // A single attempt has no longer than its ttl for the answer, on a busy machine, too.
+    // A single attempt must be answered within its ttl, even on a busy machine.
     const held = await take(first.lock, 3_000)
     first.cable.blackHole()
     await until(() => second.lock.tryAcquire('order:7', 30_000), {

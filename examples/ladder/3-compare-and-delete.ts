@@ -15,7 +15,7 @@ export const compareAndDelete: Recipe = single('compare-and-delete', (client) =>
   }),
 )
 
-/** Long against the pauses of a busy machine, so that a renewal every third of it comes in time. */
+/** Long compared with the pauses of a busy machine, so that a renewal every third of it is in time. */
 const ttl = 2_000
 
 export const longWork: Scene = {

@@ -1,4 +1,4 @@
-/** Rung 4: while the work continues, the lease is renewed every third of its ttl. The ttl now only bounds how long the dead hold. */
+/** Rung 4: while the work continues, the lease is renewed every third of its ttl. The ttl now only limits how long a dead holder blocks others. */
 import { randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { openStage } from './environment.js'
@@ -32,7 +32,7 @@ export interface Renewals {
 export function renewalsOver(client: Redis): Renewals {
   const timers = new Map<string, NodeJS.Timeout>()
   const start = (name: string, id: string, ttl: number) => {
-    // Not an interval, which piles up when the machine is paused: the next one is set when this one was answered.
+    // Not an interval, whose requests pile up when the machine is paused: the next timer is set after the reply.
     const renew = async () => {
       await client.eval(extendIfMine, 1, name, id, ttl).catch(() => undefined)
       if (timers.has(id)) start(name, id, ttl)

@@ -1,4 +1,4 @@
-/** Rung 5: a process remembers, per chain of calls, what it holds already, and does not ask the server for it again. */
+/** Rung 5: a process remembers, per call chain, what it already holds, and does not ask the server for it again. */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { RedisServer } from '../../test/support/servers/redis.js'
 import { until } from '../../test/support/until.js'
@@ -8,7 +8,7 @@ import { type Lock, type Recipe, type Scene, single, take } from './lock.js'
 
 export const reentrant: Recipe = single('reentrant', (client) => enterAgain(watchdog.open(client)))
 
-/** Node has no threads to tell apart; the chain of calls a piece of code belongs to is what `AsyncLocalStorage` knows. */
+/** Node has no threads to distinguish; `AsyncLocalStorage` knows the call chain to which code belongs. */
 export function enterAgain(lock: Lock): Lock {
   const holding = new AsyncLocalStorage<ReadonlySet<string>>()
   return {
@@ -26,7 +26,7 @@ export function enterAgain(lock: Lock): Lock {
 
 const waiters = 8
 
-/** Resolves when all who can be told things have said where, and nobody asks any more; or nobody listens at all. */
+/** Resolves when all waiters that can be notified have subscribed and nobody polls any more, or when nobody subscribes at all. */
 async function told(server: RedisServer): Promise<void> {
   const began = performance.now()
   let [last, since] = [-1, began]
@@ -60,7 +60,7 @@ export const polling: Scene = {
     await until(async () => (await asked(server)) >= before + waiters, { within: patience })
     await told(server)
     const [since, from] = [await asked(server), performance.now()]
-    // Each may look once within three seconds, and say where it listens after all if the machine is busy. Who polls asks more at once.
+    // Each may poll once within three seconds, or subscribe late on a busy machine. A polling waiter sends more.
     const often = 6 * waiters
     let cost = 0
     const enough = async () => {

@@ -1,4 +1,4 @@
-/** Rung 6 again: a message to everybody, about a lock that one can have. */
+/** Rung 6 again: a message to everybody, about a lock that only one can get. */
 import { until } from '../../test/support/until.js'
 import { asked, listening, openStage, patience } from './environment.js'
 import { type Scene, take } from './lock.js'

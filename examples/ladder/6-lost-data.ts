@@ -1,4 +1,4 @@
-/** Rung 6 again, and every lock in one server: what the server forgets was never locked. */
+/** Rung 6 again, and every lock on one server: if the server forgets a lock, it was never held. */
 import { startProxy } from '../../test/support/proxy.js'
 import { startRedis } from '../../test/support/servers/redis.js'
 import { until } from '../../test/support/until.js'

@@ -1,4 +1,4 @@
-/** Rung 6 again: what is published is heard by those who listen at that moment, and by nobody later. */
+/** Rung 6 again: a published message reaches only the current subscribers, and nobody later. */
 import { until } from '../../test/support/until.js'
 import { answering, asked, elapsed, listening, openStage, patience } from './environment.js'
 import { type Scene, take } from './lock.js'
@@ -23,7 +23,7 @@ export const missedMessage: Scene = {
     )
     const isWaiting = async () => (await listening(server)) === 1 && (await asked(server)) > before
     await until(isWaiting, { within: patience })
-    await answering([waiter.client]) // it has been told that the lock is taken
+    await answering([waiter.client]) // it knows that the lock is taken
 
     waiter.cable.refuse()
     waiter.cable.reset()
@@ -32,7 +32,7 @@ export const missedMessage: Scene = {
     await waiter.cable.accept()
     await until(async () => (await listening(server)) === 1, { within: patience })
 
-    // It is connected, it listens, the lock is free, and nobody will publish anything any more.
+    // It is connected and subscribed, the lock is free, and nobody will publish anything more.
     await Promise.race([waiting, elapsed(5_000)])
     return entered
       ? { ok: true, saw: 'entered when its connections were back' }

@@ -1,4 +1,4 @@
-/** Rung 6: a release is published. Who waits listens first, then tries, and tries again when told, or when the holder's ttl must be over. */
+/** Rung 6: a release is published. A waiter subscribes first, then tries, and retries when notified or when the holder's ttl must be over. */
 import { randomUUID } from 'node:crypto'
 import { EventEmitter } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -12,7 +12,7 @@ export const publish: Recipe = single('publish', (client) => enterAgain(waitingB
 
 function waitingByPush(client: Redis): Lock {
   const told = new EventEmitter().setMaxListeners(0)
-  const ear = client.duplicate() // a connection that listens can do nothing else
+  const ear = client.duplicate() // a subscribed connection can do nothing else
   ear.on('error', () => undefined)
   ear.on('message', (name) => told.emit(name))
   const renewals = renewalsOver(client)

@@ -1,4 +1,4 @@
-/** Rung 7 again: a server that votes twice, because it does not know any more that it has voted. */
+/** Rung 7 again: a server that votes twice, because it has forgotten its first vote. */
 
 import { answering, openStage } from './environment.js'
 import { holdersAfterLoss, type Scene, take } from './lock.js'

@@ -1,4 +1,4 @@
-/** Rung 7 again: the servers' answers take longer than the ttl. From when on does it count? */
+/** Rung 7 again: the servers' replies take longer than the ttl. When does the ttl start? */
 import { until } from '../../test/support/until.js'
 import { openStage, patience } from './environment.js'
 import { holders, type Scene } from './lock.js'

@@ -1,13 +1,13 @@
 /**
- * Rung 7: Redlock. Three servers that know nothing of each other, the same SET NX PX on all, and whoever has a majority holds
- * the lock, for what is left of the ttl. One server may die, or forget.
+ * Rung 7: Redlock. Three independent servers, the same SET NX PX on all of them; a client with a majority holds
+ * the lock, for the rest of the ttl. One server may die, or forget.
  */
 import { randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { byHand, type Lock, type Recipe } from './lock.js'
 import { deleteIfMine } from './scripts.js'
 
-/** What the validity is counted from: the moment before the servers were asked, or, as it is often written, the answers. */
+/** Where the validity starts: before the requests are sent, or, as it is often written, at the replies. */
 type From = 'request' | 'replies'
 
 export const redlockByHand: Recipe = {
@@ -46,7 +46,7 @@ function overMajority(clients: readonly Redis[], from: From): Lock {
   })
 }
 
-/** Did most say yes? Known as soon as it can be: nobody waits for a server that is down. */
+/** Did a majority say yes? Resolves as soon as that is decided, without waiting for a server that is down. */
 function majority(votes: readonly Promise<boolean>[]): Promise<boolean> {
   const needed = Math.floor(votes.length / 2) + 1
   return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-/** Rung 8: the lock gives a token with each grant, and what it protects refuses a token older than the newest it has seen. */
+/** Rung 8: the lock issues a token with each grant, and the protected resource refuses a token older than the newest it has seen. */
 import type { Redis } from 'ioredis'
 import { until } from '../../test/support/until.js'
 import { openStage, patience } from './environment.js'
@@ -10,7 +10,7 @@ import { writeIfNewer } from './scripts.js'
 export const unfenced: Recipe = { ...holdfastRedlock, title: 'holdfast/redlock, token unused' }
 export const fencing: Recipe = { ...holdfastRedlock, title: 'holdfast/redlock, token checked' }
 
-/** What the holder does with the resource, a hash on one of the servers. Only rung 8 shows its token. */
+/** The holder's write to the resource, a hash on one of the servers. Only rung 8 passes its token. */
 export async function write(
   recipe: Recipe,
   resource: Redis,

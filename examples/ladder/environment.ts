@@ -1,7 +1,7 @@
 /**
  * Where a scene is played: real servers of its own, and processes, each with cables of its own that can be pulled. A
  * "process" here is a client, its cables and its lock: for the servers there is no difference. Where it has to die or to
- * are paused it is a process of the operating system, see `holder.ts`. Servers and cables are those of the tests.
+ * be paused it is a process of the operating system, see `holder.ts`. Servers and cables are those of the tests.
  */
 import { Redis } from 'ioredis'
 import { startProxy, type TcpProxy } from '../../test/support/proxy.js'
@@ -23,11 +23,11 @@ export interface Stage extends AsyncDisposable {
   /** The first one. */
   readonly server: RedisServer
   readonly servers: readonly RedisServer[]
-  /** One that has used locks before: connected, scripts loaded, acquainted with the servers. */
+  /** One that has used locks before: connected, scripts loaded, servers known. */
   process(onto?: readonly RedisServer[]): Promise<Process>
 }
 
-/** Long enough for any machine, however busy: nothing that should happen takes so long. */
+/** Long enough for any machine, however busy. */
 export const patience = 20_000
 
 export async function openStage(recipe: Recipe): Promise<Stage> {
@@ -80,7 +80,7 @@ export async function listening(server: RedisServer): Promise<number> {
   return list.split('\n').filter((line) => line.startsWith('id=')).length
 }
 
-/** Resolves when so much time has gone by: for scenes that are about time. */
+/** Resolves after this much time: for scenes that are about time. */
 export async function elapsed(ms: number): Promise<void> {
   const since = performance.now()
   await until(() => performance.now() - since >= ms, { within: ms + patience, what: `${ms} ms to go by` })

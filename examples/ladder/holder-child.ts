@@ -4,7 +4,7 @@ import { connect, patience } from './environment.js'
 import type { Part } from './holder.js'
 import { recipes } from './recipes.js'
 
-// Not one second longer than the process that started it.
+// It must not outlive the process that started it.
 process.on('disconnect', () => process.exit())
 
 const { role, recipe: title, ports, ttl } = JSON.parse(process.argv[2] ?? '{}') as Part
@@ -21,7 +21,7 @@ if (role === 'crash') {
   await client.set('work:begun', 'yes') // never answered
 } else {
   if (held.isHeld === false) throw new Error('the lease was over before the work began')
-  // The check has been made, the write has not. Here a process may stop for a garbage collection, a busy machine, a closed lid.
+  // The check has been made, the write has not. Here a process may be paused by a garbage collection, a busy machine, a closed lid.
   process.kill(process.pid, 'SIGSTOP')
   const answer = await write(recipe, client, 'written by the one who slept', held)
   process.send?.(answer)

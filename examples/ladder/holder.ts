@@ -1,4 +1,4 @@
-/** A process of the operating system that takes a lock, so that it can be killed, or can be paused at the worst moment. */
+/** A process of the operating system that takes a lock, so that it can be killed or paused at the worst moment. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -7,7 +7,7 @@ import { until } from '../../test/support/until.js'
 import { patience } from './environment.js'
 import type { Recipe } from './lock.js'
 
-/** What the child is told: the part it plays, with which lock, over which ports, for how long. */
+/** The orders of the child: its role, its lock, the ports, the duration. */
 export interface Part {
   readonly role: 'crash' | 'pause'
   readonly recipe: string
@@ -22,7 +22,7 @@ export interface Holder extends AsyncDisposable {
   unlessDead<T>(promise: Promise<T>): Promise<T>
   /** Resolves when it has stopped itself. */
   standsStill(): Promise<void>
-  /** SIGCONT; resolves with its last words. */
+  /** SIGCONT; resolves with its last output. */
   goOn(): Promise<string>
 }
 
@@ -38,7 +38,7 @@ export function startHolder(
   const child = fork(new URL('./holder-child.js', import.meta.url), [JSON.stringify(part)], {
     cwd: home.folder,
   })
-  // Not 'exit', which may come before its last words.
+  // Not 'exit', which may come before its last output.
   const gone = once(child, 'close')
   const early = () => Promise.reject(new Error(`the holder ended too early, with ${child.exitCode}`))
   const kill = async () => {

@@ -1,4 +1,4 @@
-/** holdfast, as the scenes see it. Nothing is set but what the scenes say, ttl and wait, and what is explained here. */
+/** holdfast in the scenes. Only ttl and wait are set, as each scene requires, and the options explained here. */
 import { AcquireTimeoutError, createLocks } from 'holdfast'
 import { redis } from 'holdfast/redis'
 import { redlock } from 'holdfast/redlock'

@@ -1,4 +1,4 @@
-/** The ladder: which rung falls in which scene, and what stands in the same scene: the rung above, and holdfast. */
+/** The ladder: which rung fails in which scene, and which locks stand there: the rung above, and holdfast. */
 import { crash, setnxExpire } from './1-setnx-expire.js'
 import { setNxPx, wrongRelease } from './2-set-nx-px.js'
 import { compareAndDelete, longWork } from './3-compare-and-delete.js'
@@ -59,7 +59,7 @@ export async function play({ scene, naive, above, holdfast }: Act): Promise<Play
   return { name: scene.name, naive: low, ...(next && { above: next }), holdfast: high }
 }
 
-/** Was the failure really seen, and did all that should stand stand? */
+/** Did the failure really occur, and did every lock stand that should? */
 export function asTold({ naive, above, holdfast }: Played): boolean {
   return !naive.ok && above?.ok !== false && holdfast.ok
 }

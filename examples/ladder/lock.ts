@@ -1,13 +1,13 @@
-/** What the scenes need of a lock, whether it is written by hand or holdfast's. One `Lock` is one process's way to it. */
+/** What the scenes need from a lock, written by hand or holdfast's. One `Lock` is one process's access to it. */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 
 export interface Held {
-  /** Resolves with what the lock says to it, in its own words. */
+  /** Resolves with the lock's own reply. */
   release(): Promise<unknown>
-  /** Does it believe to hold it now? Most locks by hand never ask themselves. */
+  /** Does it believe that it holds the lock now? Most locks by hand never check. */
   readonly isHeld?: boolean
-  /** Grows with every grant, where the lock has such a thing. */
+  /** Grows with every grant, if the lock has a token. */
   readonly token?: number
 }
 
@@ -28,15 +28,15 @@ export interface Recipe {
   open(...clients: readonly Redis[]): Lock
 }
 
-/** What came of a scene with one lock. */
+/** The result of a scene with one lock. */
 export interface Outcome {
-  /** Did the lock do what one takes a lock for? */
+  /** Did the lock do its job? */
   readonly ok: boolean
   /** What was counted, in words. */
   readonly saw: string
 }
 
-/** One way in which a lock goes wrong, done to whichever lock is given. */
+/** One way in which a lock fails, applied to the given lock. */
 export interface Scene {
   readonly name: string
   /** What happens to the lock, in one sentence. */

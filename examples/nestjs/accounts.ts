@@ -26,7 +26,7 @@ export class Accounts {
     return before - points
   }
 
-  /** One host does it, the others skip it. */
+  /** One host runs it, the others skip it. */
   @UseLock('report:nightly', { whenHeld: 'skip' })
   async report(): Promise<string | undefined> {
     await this.#database()

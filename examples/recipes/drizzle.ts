@@ -1,4 +1,4 @@
-/** Drizzle: the condition on the fence is one more `lte`. Where the count of rows is depends on the client: see `changed`. */
+/** Drizzle: the condition on the fence is one more `lte`. The client determines where the row count is: see `changed`. */
 import { and, eq, isNull, lte, or } from 'drizzle-orm'
 import * as mysql from 'drizzle-orm/mysql-core'
 import type { MySql2Database } from 'drizzle-orm/mysql2'

@@ -1,4 +1,4 @@
-/** Knex: the condition on the fence is one more `where`; `update` tells how many rows it matched. */
+/** Knex: the condition on the fence is one more `where`; `update` returns how many rows it matched. */
 import { assertFresh, type Fence } from 'holdfast/guard'
 import type { Knex } from 'knex'
 

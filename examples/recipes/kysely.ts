@@ -1,4 +1,4 @@
-/** Kysely: the condition on the fence is one more `where`, and no row matched means that somebody newer was there. */
+/** Kysely: the condition on the fence is one more `where`, and no matched row means that a newer holder has written. */
 import { assertFresh, type Fence } from 'holdfast/guard'
 import type { Kysely } from 'kysely'
 

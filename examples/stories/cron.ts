@@ -1,4 +1,4 @@
-/** Cron on many hosts: every host fires, the report goes out once for each of them, or once if they agree. */
+/** Cron on many hosts: every host fires; the report is sent once per host, or once if they coordinate. */
 import { admit } from 'holdfast/guard'
 import { fenceOf, type Host, numberFrom, type Story, under } from './story.js'
 
@@ -13,7 +13,7 @@ export const cron: Story = {
   ],
   work: (host, mode, _, pause) =>
     under(host, mode, 'cron:nightly', async (lease) => {
-      // Without a lock nobody asks: cron on one host needed no question.
+      // Without a lock nobody checks: cron on one host needed no check.
       if (mode !== 'bare' && (await numberFrom(host.db, done, slot)) > 0) return
       await pause()
       const fence = fenceOf(mode, lease)

@@ -1,6 +1,6 @@
 /**
- * Released before the commit: the lock lives inside the transaction, as an annotation on a method that is itself transactional
- * makes it. Between release and commit the next holder reads what is about to change. Here "without" is this wrong order;
+ * Released before the commit: the lock is inside the transaction, as when an annotation locks a method that is itself
+ * transactional. Between release and commit the next holder reads data that are about to change. Here "without" is this wrong order;
  * the lock belongs around the transaction.
  */
 import { admit, type Sql } from 'holdfast/guard'

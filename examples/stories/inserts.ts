@@ -1,6 +1,6 @@
 /**
- * Five ways to insert a row only once in MySQL and MariaDB, and what each does when it is there already, or when two come at the same
- * time. None needs a lock; each loses something else.
+ * Five ways to insert a row only once in MySQL and MariaDB, and what each does when the row exists already, or when two inserts are
+ * concurrent. None needs a lock; each loses something else.
  */
 import type { Sql } from 'holdfast/guard'
 
@@ -26,17 +26,17 @@ export const first: readonly string[] = [
 
 const columns = '(request, item, customer)'
 
-/** Fails for whoever comes second: error 1062. The caller has to know that this means "done already". */
+/** The second insert fails with error 1062. The caller has to know that this means "done already". */
 export function plain(db: Sql, request: string, item: string, customer = 1): Promise<unknown> {
   return db.run(`insert into orders ${columns} values (?, ?, ?)`, [request, item, customer])
 }
 
-/** Says nothing when the row is there. Nor when the row is refused for another reason, or is cut to fit. */
+/** Reports nothing when the row exists, nor when the row is refused for another reason or truncated. */
 export function ignore(db: Sql, request: string, item: string | null, customer = 1): Promise<unknown> {
   return db.run(`insert ignore into orders ${columns} values (?, ?, ?)`, [request, item, customer])
 }
 
-/** Writes the second over the first: what the first one said is gone. */
+/** Overwrites the first with the second: the first values are gone. */
 export function update(db: Sql, request: string, item: string): Promise<unknown> {
   return db.run(
     `insert into orders ${columns} values (?, ?, 1) on duplicate key update item = values(item)`,

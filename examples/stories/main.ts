@@ -1,4 +1,4 @@
-/** Tells all stories on a server of yours: `MYSQL_URL=mysql://root@localhost/test node build/examples/stories/main.js`. Drops tables! */
+/** Runs all stories on your server: `MYSQL_URL=mysql://root@localhost/test node build/examples/stories/main.js`. Drops tables! */
 import { crowd, pausedHolder, stories } from './run-story.js'
 
 const url = process.env['MYSQL_URL']

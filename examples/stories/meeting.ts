@@ -1,6 +1,6 @@
 /**
- * How long a worker is slow when nobody holds it up: until another one has read too, so that what goes wrong does so on a fast machine and
- * on a slow one; or until all are waiting, or nobody comes.
+ * How long a worker waits between read and write: until another one has read too, so that the failure occurs on fast and slow
+ * machines alike; or until all are waiting, or nobody comes.
  */
 import type { Sql } from 'holdfast/guard'
 

@@ -1,4 +1,4 @@
-/** Duplicate order: the button is pressed twice, the message delivered twice. Everybody looks first, and nobody sees an order yet. */
+/** Duplicate order: the button is pressed twice, the message delivered twice. Everybody checks first, and nobody sees an order yet. */
 import { admit } from 'holdfast/guard'
 import { fenceOf, numberFrom, type Story, under } from './story.js'
 

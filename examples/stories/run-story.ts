@@ -1,4 +1,4 @@
-/** Tells a story with many workers, and with one that is stopped between its last look and its write. */
+/** Runs a story with many workers, and with one that is stopped between its last check and its write. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { createLocks, type Locks } from 'holdfast'
@@ -97,13 +97,13 @@ export async function crowd(url: string, story: Story, mode: Mode): Promise<numb
 
 export interface Paused {
   readonly loss: number
-  /** What the stopped worker was told when it continued: the code of its error, or nothing. */
+  /** What the stopped worker got when it resumed: the code of its error, or nothing. */
   readonly told: string | undefined
 }
 
 /**
  * One worker is a process of its own. It is stopped (SIGSTOP) after it has read; another one waits until the lock is free and does
- * its part; then the first one continues (SIGCONT) and writes what it had in mind.
+ * its part; then the first one continues (SIGCONT) and writes its result.
  */
 export async function pausedHolder(url: string, name: string, mode: Exclude<Mode, 'bare'>): Promise<Paused> {
   const story = stories[name]
@@ -114,7 +114,7 @@ export async function pausedHolder(url: string, name: string, mode: Exclude<Mode
   try {
     await prepare(host.db, story)
     child = fork(new URL('./sleeper.js', import.meta.url), [url, name, mode])
-    // Listened for from the start: its end may be told before its last words.
+    // Subscribed from the start: its exit may be reported before its last output.
     const gone = once(child, 'exit')
     const [first] = await once(child, 'message')
     if (first !== 'has read')

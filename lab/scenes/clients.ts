@@ -1,4 +1,4 @@
-/** Those who play in a scene with a store that several scenes share. Each has a cable of its own that can be pulled. */
+/** The players of a scene whose store several scenes share. Each has its own connection, which can be cut. */
 import type { TcpProxy } from '../../test/support/proxy.js'
 import { type At, type Lock, type SharedWay, sceneTimeout } from './lock.js'
 import type { SceneContext } from './scene-context.js'

@@ -48,7 +48,7 @@ export const lockDelay: Scene = onShared({
       return next
     }
     const newer = follows()
-    // By hand nothing keeps B from being the first, but a busy machine could.
+    // By hand only a busy machine could keep B from being first.
     const arrives = Promise.all([elapsed(1_000), way === naiveSessionLock && newer]).then(() => {
       a.cable.up.letGo()
       return older

@@ -1,4 +1,4 @@
-/** What the scenes with a database have in common: a database of their own on the shared server, and visits that are written down. */
+/** What the scenes with a database have in common: a separate database on the shared server, and recorded visits. */
 import type { Locks } from 'holdfast'
 import type { ModeKind } from 'holdfast/verify'
 import { createPool, type Pool } from 'mysql2/promise'
@@ -6,7 +6,7 @@ import { type Held, sceneTimeout } from './lock.js'
 import { type Release, recordedLock } from './recorded-lock.js'
 import { order, type SceneContext } from './scene-context.js'
 
-/** A database of one's own on the shared server. */
+/** A separate database on the shared server. */
 export async function databaseUrl({ servers, prefix }: SceneContext): Promise<string> {
   const server = await servers.mariadb()
   await server.query(`create database ${prefix}`)
@@ -28,7 +28,7 @@ export function ownLocks(place: SceneContext, locks: Used & Pick<Locks, 'close'>
   return locks
 }
 
-/** Somebody's visit, as written down: takes, and releases when released. */
+/** A recorded visit: acquires, and releases when told to. */
 export function acquireAs(
   place: SceneContext,
   who: string,

@@ -20,7 +20,7 @@ async function line(server: EtcdServer, room: string): Promise<readonly PlaceKey
   return (kvs ?? []) as readonly PlaceKey[]
 }
 
-/** Before the scene continues, so many have to stand there. */
+/** The scene continues once this many entries exist. */
 async function waitForEntries(server: EtcdServer, room: string, many: number): Promise<void> {
   const there = async () => (await line(server, room)).length === many
   await until(there, { within: sceneTimeout, what: `${many} in line` })
@@ -63,7 +63,7 @@ export const endedInLine: Scene = onShared({
     const [a, b, c] = [await member('A'), await member('B'), await member('C')]
     const held = await first(a, 10_000)
     const takes: Promise<unknown>[] = []
-    // A is in it.
+    // It includes A.
     let [inside, most] = [1, 1]
     for (const [many, { lock }] of [b, c].entries()) {
       const visit = async () => {
@@ -79,7 +79,7 @@ export const endedInLine: Scene = onShared({
     place.history.fault('the lease ends', b.pid)
     const second = (await line(server, place.prefix))[1]
     await server.ask('/v3/lease/revoke', { ID: second?.lease })
-    // Time to find out, for who looks.
+    // Time for a lock that checks to find out.
     await elapsed(ttl)
     inside--
     await held.release()
@@ -107,7 +107,7 @@ export const compaction: Scene = onShared({
     const asked = b.lock.take(order, 10_000, 5_000)
     await b.cable.up.holding()
     await held.release()
-    // Of the next ones some write, too: what is compacted is in the past.
+    // Some of the next requests write, too, so the compacted revision is in the past.
     for (let i = 0; i < 3; i++) await server.ask('/v3/kv/put', { key: 'YQ==' })
     const { header } = (await server.ask('/v3/kv/range', { key: 'YQ==' })) as { header: { revision: string } }
     place.history.fault('compaction')

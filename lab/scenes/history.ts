@@ -1,4 +1,4 @@
-/** What happened in one scene, written by all who play in it: processes of the operating system, and those that only have cables of their own. */
+/** The history of one scene, recorded by all its players: processes of the operating system, and clients with their own connections. */
 import { createHistory, type Entry, type Event, type History, type Recorder } from 'holdfast/verify'
 
 /** An entry on its way from a child process: JSON has no bigint. */
@@ -26,7 +26,7 @@ export class SceneHistory {
     this.recorder(player, pid).write(told, BigInt(t))
   }
 
-  /** Something is done to a player, or to all; the function it returns marks the end. */
+  /** Marks a fault of one player or of all; the returned function marks its end. */
   fault(kind: string, target?: number): () => void {
     const attempt = `fault:${++this.#faults}`
     const nemesis = this.recorder('the scene', 0)

@@ -1,4 +1,4 @@
-/** holdfast on Redis, as the scenes see it. Nothing is set but what the scenes say, ttl and wait, and what is explained here. */
+/** holdfast on Redis in the scenes. Only ttl and wait are set, as each scene requires, and the options explained here. */
 import { createLocks, type Locks } from 'holdfast'
 import { guardedSet, StaleTokenError } from 'holdfast/guard'
 import { redis } from 'holdfast/redis'
@@ -37,7 +37,7 @@ export const holdfastRedis: Way = holdfast('holdfast/redis', ([client], recorder
   const locks = createLocks(redis({ client: client as Redis }))
   return [recordLocks(locks, recorder), locks.once]
 })
-/** Where a server forgets: what it may have forgotten is to run out while somebody watches. */
+/** Where a server forgets: everything that it may have forgotten must expire while somebody watches. */
 export const holdfastRedisShort: Way = holdfast('holdfast/redis', ([client], recorder) => {
   const locks = createLocks(redis({ client: client as Redis, maxTtl: maxTtl }), { ttl: maxTtl })
   return [recordLocks(locks, recorder), locks.once]

@@ -1,4 +1,4 @@
-/** holdfast in the stores that scenes share. Nothing is set but what the scenes say, ttl and wait, and what the servers of the lab need. */
+/** holdfast in the stores that scenes share. Only ttl and wait are set, as each scene requires, and options that the lab's servers need. */
 import { AcquireTimeoutError, createLocks, type DriverFactory, type Locks } from 'holdfast'
 import { type ConsulOptions, consul } from 'holdfast/consul'
 import { etcd } from 'holdfast/etcd'
@@ -53,7 +53,7 @@ const createEtcd = ({ address, room }: At): DriverFactory => etcd({ endpoints: a
 
 export const holdfastEtcd: SharedWay = holdfast('holdfast/etcd', createEtcd)
 
-/** Whoever is elected holds the lock of the election. */
+/** The elected leader holds the lock of the election. */
 export const electionEtcd: SharedWay = {
   title: 'holdfast/etcd, election',
   open(at, recorder) {
@@ -104,7 +104,7 @@ const alone = (url: string, init: RequestInit): Promise<Response> =>
 function overConsul(title: string, more: Partial<ConsulOptions> = {}): ConsulWay {
   return {
     ...holdfast(title, ({ address, room }) =>
-      // The servers of the lab take shorter sessions than Consul's do by default.
+      // The lab's servers accept shorter sessions than Consul's default.
       consul({ url: `http://${address}`, prefix: `${room}/`, minTtl: 1_000, ...more }),
     ),
     async write({ address, room }, value, { token = 0 }) {

@@ -1,12 +1,12 @@
-/** What the scenes need of a lock, written by hand or holdfast's. One `Lock` is one process's way to it. */
+/** What the scenes need from a lock, written by hand or holdfast's. One `Lock` is one process's access to it. */
 import type { Recorder } from 'holdfast/verify'
 import type { Redis } from 'ioredis'
 
 export interface Held {
   readonly token?: number
-  /** Does it believe to hold it? Locks by hand never ask themselves. */
+  /** Does it believe that it holds the lock? Locks by hand never check. */
   readonly isHeld: boolean
-  /** Resolves with what the lock says to it. */
+  /** Resolves with the lock's reply. */
   release(): Promise<unknown>
 }
 
@@ -18,11 +18,11 @@ export interface Lock {
 }
 
 export interface OnceLock extends Lock {
-  /** Does `work` under the lock, the way one would see to it that it is done once. */
+  /** Does `work` under the lock, in the way that is meant to do it once. */
   once(name: string, work: () => Promise<number>): Promise<number>
 }
 
-/** A lock in Redis, and what is done with it when something is written. */
+/** A lock in Redis, and how a write uses it. */
 export interface Way {
   readonly title: string
   open(clients: readonly Redis[], recorder: Recorder): OnceLock
@@ -33,7 +33,7 @@ export interface Way {
 export interface At {
   /** Of its own cable to the server: `127.0.0.1:4711`. With several servers, all of them. */
   readonly address: string
-  /** A word that nobody else has: names of nodes and keys begin with it. */
+  /** A unique prefix for names of nodes and keys. */
   readonly room: string
   /** Of ZooKeeper, in ms: how long its session lasts. Default the longest ttl of any scene. */
   readonly session?: number
@@ -48,5 +48,5 @@ export interface SharedWay {
 /** Longest ttl of any scene: a server that has forgotten grants nothing for that long. */
 export const maxTtl = 3_000
 export const resource = 'resource'
-/** Long enough for any machine, however busy: nothing that should happen takes so long. */
+/** Long enough for any machine, however busy. */
 export const sceneTimeout = 20_000

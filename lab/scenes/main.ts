@@ -1,6 +1,6 @@
 /**
  * Plays scenes on real servers, which it starts and stops by itself: `npm run lab`; some of them: `npm run lab -- restart long-pause`;
- * with pictures: `npm run lab -- --svg FOLDER`. Ends with 0 only if every failure was seen and holdfast stood.
+ * with pictures: `npm run lab -- --svg FOLDER`. Exits with 0 only if every failure occurred and holdfast stood.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,10 +10,10 @@ import { asExpected, runScene, type SceneResult, scenes, type Take } from './run
 import type { Scene } from './scene.js'
 import { recipes, Servers } from './servers.js'
 
-/** Scenes mostly wait; playing a few at a time takes the waiting together. */
+/** Scenes mostly wait, so a few are played at a time. */
 const atOnce = 3
 
-/** As `holdfast` ends for input that makes no sense, and for what is not available. */
+/** The exit codes of `holdfast` for bad input and for unavailable servers. */
 const [unusable, unavailable] = [64, 69]
 
 const { values, positionals } = parseArgs({

@@ -142,7 +142,7 @@ export const duplicateInsert: Scene = {
     title: 'holdfast/mysql',
     async play(place) {
       const pool = await mariadb(place)
-      // Each as if it were a process of its own: in one process they would not even ask the database.
+      // Each acts as a separate process: inside one process they would not even ask the database.
       const own = () => ownLocks(place, createLocks(mysql({ pool })))
       const locks = { A: own(), B: own(), C: own() }
       const waiting = async () => (await locks.A.inspect(order)).waiters.length

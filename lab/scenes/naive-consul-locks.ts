@@ -1,4 +1,4 @@
-/** The lock of Consul's guide, written down without what goes wrong in mind: a session, a key, and a blocking query. */
+/** The lock of Consul's guide, written without failures in mind: a session, a key, and a blocking query. */
 import { type At, type Held, resource, type SharedWay, sceneTimeout } from './lock.js'
 import { Limits, recordedLock } from './recorded-lock.js'
 
@@ -6,7 +6,7 @@ export interface ConsulWay extends SharedWay {
   write(at: At, value: string, held: Held): Promise<'written' | 'refused'>
 }
 
-/** How long a query waits for news at most; Consul's default is five minutes. */
+/** The longest time that a query waits for a change; Consul's default is five minutes. */
 const maxQuery = 60
 
 export const naiveSessionLock: ConsulWay = {
@@ -47,7 +47,7 @@ export function lockPath(room: string, name: string): string {
   return `${room}/${encodeURIComponent(name)}/.lock`
 }
 
-/** Reads how things stand, then waits until they change. Resolves with false by the signal. */
+/** Reads the current state, then waits until it changes. Resolves with false by the signal. */
 async function news(at: At, key: string, signal: AbortSignal): Promise<boolean> {
   try {
     const { index } = await ask(at, 'GET', `/v1/kv/${key}`, { signal })

@@ -1,4 +1,4 @@
-/** A line in etcd, written down without what goes wrong in mind: a key with a lease, and a watch on the key before it. */
+/** A queue in etcd, written without failures in mind: a key with a lease, and a watch on the key before it. */
 import { type At, type SharedWay, sceneTimeout } from './lock.js'
 import { Limits, recordedLock } from './recorded-lock.js'
 
@@ -53,7 +53,7 @@ async function gone(at: At, key: string, from: number, signal: AbortSignal): Pro
   try {
     const { body } = await post(at, '/v3/watch', { create_request }, signal)
     for await (const bytes of body ?? []) if (Buffer.from(bytes).includes('"DELETE"')) return true
-    // The server has nothing more to tell. There will be news some day.
+    // The server sends no more events. This code waits for one anyway.
     await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
   } catch (error) {
     if (!signal.aborted) throw error

@@ -1,4 +1,4 @@
-/** Locks in Redis by hand, as one finds them written down. */
+/** Locks in Redis by hand, as commonly written. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Recorder } from 'holdfast/verify'
@@ -46,7 +46,7 @@ export const setNxCompare: Way = naiveLock('SET NX PX, delete if mine', ([client
 export const naiveMajority: Way = naiveLock('SET NX PX on most of three', (clients) => async (name, ttl) => {
   const id = randomUUID()
   const votes = clients.map((client) => client.set(name, id, 'PX', ttl, 'NX').then((reply) => reply === 'OK'))
-  // One server may be out of reach: nobody waits for it.
+  // One server may be unreachable; nobody waits for it.
   const release = () => {
     const gone = clients.map(async (client) => (await client.eval(deleteIfMine, 1, name, id)) === 1)
     return Promise.race([most(gone), pause(500, false, { ref: false })])
@@ -56,7 +56,7 @@ export const naiveMajority: Way = naiveLock('SET NX PX on most of three', (clien
   return undefined
 })
 
-/** Known as soon as it can be: nobody waits for a server that is out of reach. */
+/** Resolves as soon as the result is decided, without waiting for an unreachable server. */
 function most(votes: readonly Promise<boolean>[]): Promise<boolean> {
   const needed = Math.floor(votes.length / 2) + 1
   let [yes, no] = [0, 0]

@@ -1,4 +1,4 @@
-/** The line of the ZooKeeper recipes, written down without what goes wrong in mind. */
+/** The queue of the ZooKeeper recipes, written without failures in mind. */
 import {
   codes,
   create,
@@ -49,7 +49,7 @@ async function made(session: Session, path: string): Promise<void> {
   await session.call(create(path, Buffer.alloc(0), open, flags.persistent)).catch(ignore(codes.nodeExists))
 }
 
-/** No answer? Then once more. */
+/** No reply? Retry once. */
 async function findEntry(session: Session, lock: string, signal: AbortSignal): Promise<string> {
   for (;;) {
     try {
@@ -74,7 +74,7 @@ async function first(session: Session, lock: string, own: string, signal: AbortS
     if (signal.aborted) return false
     await new Promise<void>((resolve) => {
       signal.addEventListener('abort', () => resolve())
-      // What is not there any more is not watched.
+      // A node that is gone is not watched.
       session.call(exists(`${lock}/${before}`, resolve)).catch(() => resolve())
     })
   }

@@ -1,4 +1,4 @@
-/** What goes wrong with one server, and nothing wrong with it. */
+/** What goes wrong with one healthy server. */
 import { until } from '../../test/support/until.js'
 import { holdfastRedis } from './holdfast-locks.js'
 import { resource, sceneTimeout } from './lock.js'
@@ -47,7 +47,7 @@ export const wrongDelete: RedisScene = {
   servers: 1,
   async run(stage) {
     const [a, b, c] = [await stage.player('A'), await stage.player('B'), await stage.player('C')]
-    // A single attempt has no longer than its ttl for the answer, on a busy machine, too.
+    // A single attempt must be answered within its ttl, even on a busy machine.
     const held = await first(a, 3_000)
     const healed = stage.history.fault('cut off', a.pid)
     for (const cable of a.cables) cable.blackHole()

@@ -1,4 +1,4 @@
-/** Writes down what somebody believes who takes a lock by hand: only its own release tells it that it does not hold any more. */
+/** Records what a client of a lock by hand believes: only its own release ends its hold. */
 import type { ModeKind, Recorder } from 'holdfast/verify'
 import type { Held } from './lock.js'
 
@@ -10,7 +10,7 @@ export interface LockRequest {
   readonly mode?: ModeKind
 }
 
-/** What releases it. */
+/** Releases the lock. */
 export type Release = () => Promise<unknown>
 
 let attempts = 0
@@ -44,7 +44,7 @@ export async function recordedLock(
   }
 }
 
-/** What a lock by hand has under way: ends of waits, each after its time, and beats. All of it ends when the lock is closed. */
+/** The timers of a lock by hand: ends of waits, and heartbeats. All of them end when the lock is closed. */
 export class Limits {
   readonly #open = new Set<AbortController>()
   readonly #beats = new Set<NodeJS.Timeout>()
@@ -60,7 +60,7 @@ export class Limits {
     return limit.signal
   }
 
-  /** Kept alive in the background, as libraries do: whether anybody answers is not looked at. Returns how to stop. */
+  /** Sends keepalives in the background, as libraries do, without checking the replies. Returns a function that stops it. */
   beat(every: number, beat: () => Promise<unknown>): () => void {
     const timer = setInterval(() => void beat().catch(() => undefined), every)
     this.#beats.add(timer)

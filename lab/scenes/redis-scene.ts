@@ -1,6 +1,6 @@
 /**
- * Where a scene with Redis is played: real servers of its own, and players. A player is a client with cables of its own that can be
- * pulled, and its lock; for the servers there is no difference to a process. Where it has to die or to be paused it is a process: see
+ * Where a scene with Redis is played: real servers of its own, and players. A player is a client with its own connections, which can be
+ * cut, and its lock; servers cannot distinguish it from a process. Where it has to die or be paused it is a process: see
  * `child.ts`.
  */
 import { fork } from 'node:child_process'
@@ -33,11 +33,11 @@ export interface Child {
   kill(): Promise<void>
   /** Resolves when it has stopped itself. */
   standsStill(): Promise<void>
-  /** SIGCONT; resolves with what came of its write. */
+  /** SIGCONT; resolves with the result of its write. */
   goOn(): Promise<string>
 }
 
-/** What a child is told. */
+/** Orders of a child. */
 export interface Part {
   readonly role: 'hold' | 'pause'
   readonly way: string
@@ -45,7 +45,7 @@ export interface Part {
   readonly ttl: number
 }
 
-/** What a child says. */
+/** Messages of a child. */
 export type Message = SentEntry | { readonly wrote: string } | { readonly ready: true }
 
 export class RedisSceneContext implements AsyncDisposable {
@@ -89,7 +89,7 @@ export class RedisSceneContext implements AsyncDisposable {
     return cable
   }
 
-  /** One that has used locks before: connected, scripts loaded, acquainted with the servers. */
+  /** One that has used locks before: connected, scripts loaded, servers known. */
   async player(name: string): Promise<RedisClientOfScene> {
     const player = await this.newcomer(name, this.servers)
     for (const time of [1, 2])
@@ -116,7 +116,7 @@ export class RedisSceneContext implements AsyncDisposable {
       cwd: this.server.folder,
     })
     const pid = child.pid ?? 0
-    // Not 'exit', which may come before its last words.
+    // Not 'exit', which may come before its last output.
     const gone = once(child, 'close')
     let holding = () => {}
     const holds = new Promise<void>((resolve) => {

@@ -46,7 +46,7 @@ export async function runScene(scene: Scene, servers: Servers): Promise<SceneRes
   }
 }
 
-/** Was the failure really seen, and did holdfast stand? */
+/** Did the failure really occur, and did holdfast stand? */
 export function asExpected({ naive, holdfast }: SceneResult): boolean {
   return !naive.outcome.ok && holdfast.outcome.ok
 }
@@ -64,7 +64,7 @@ async function runSide(scene: Scene, side: Side, servers: Servers): Promise<Take
   }
 }
 
-/** The longest takes 20 s, alone. */
+/** The longest scene takes 20 s by itself. */
 const maxScene = 100_000
 
 async function inTime<T>(playing: Promise<T>): Promise<T> {

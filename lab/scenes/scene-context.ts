@@ -1,4 +1,4 @@
-/** Where one lock is seen through a scene: what is written down, what has to be undone, and which servers there are. */
+/** The context of one lock in a scene: its history, its clean-up, and its servers. */
 import { startProxy, type TcpProxy } from '../../test/support/proxy.js'
 import { until } from '../../test/support/until.js'
 import { SceneHistory } from './history.js'
@@ -37,7 +37,7 @@ export class SceneContext implements AsyncDisposable {
   }
 }
 
-/** Resolves when so much time has gone by: for scenes that are about time. */
+/** Resolves after this much time: for scenes that are about time. */
 export async function elapsed(ms: number): Promise<void> {
   const since = performance.now()
   await until(() => performance.now() - since >= ms, { within: ms + sceneTimeout, what: `${ms} ms to go by` })

@@ -1,4 +1,4 @@
-/** A scene: one thing that happens to a lock, done to a plain one and to holdfast. */
+/** A scene: one fault, applied to a plain lock and to holdfast. */
 import type { RedisOptions } from '../../test/support/servers/redis.js'
 import { type Located, SceneClients } from './clients.js'
 import type { Held, Lock, SharedWay, Way } from './lock.js'
@@ -6,24 +6,24 @@ import { RedisSceneContext } from './redis-scene.js'
 import { elapsed, order, type SceneContext } from './scene-context.js'
 import type { Store } from './servers.js'
 
-/** What came of it with one lock. */
+/** The result with one lock. */
 export interface Outcome {
-  /** Did the lock do what one takes a lock for? */
+  /** Did the lock do its job? */
   readonly ok: boolean
   /** What was counted, in words. */
   readonly saw: string
 }
 
-/** What stands on the page. */
+/** The text on the page. */
 interface SceneText {
   /** On the command line. */
   readonly name: string
   readonly title: string
   /** What happens, in one or two sentences. */
   readonly story: string
-  /** What holdfast does about it, and where it ends. */
+  /** What holdfast does about it, and its limits. */
   readonly holdfastDoes: string
-  /** The heading of docs/hazards.md or another page where more is said. */
+  /** The heading of docs/hazards.md or another page that says more. */
   readonly page: string
 }
 
@@ -41,7 +41,7 @@ export interface Scene extends SceneText {
   readonly holdfast: Side
 }
 
-/** The same is done to both locks, each on Redis servers of its own. */
+/** Applies the same fault to both locks, each on its own Redis servers. */
 export interface RedisScene extends SceneText {
   readonly naive: Way
   readonly holdfast: Way
@@ -61,7 +61,7 @@ export function onRedis({ servers, options, run, ...told }: RedisScene): Scene {
   return { ...told, store: 'redis', naive: side(told.naive), holdfast: side(told.holdfast) }
 }
 
-/** The same is done to both locks, in a store that other scenes use as well. */
+/** Applies the same fault to both locks, in a store that other scenes use as well. */
 export interface SharedScene<Server extends Located, Way extends SharedWay> extends SceneText {
   readonly store: Store
   readonly naive: Way
@@ -85,7 +85,7 @@ export function onShared<Server extends Located, Way extends SharedWay>({
   return { ...told, naive: side(told.naive), holdfast: side(told.holdfast) }
 }
 
-/** Without which there is no scene. */
+/** The first holder, which every scene needs. */
 export async function first({ lock }: { readonly lock: Lock }, ttl: number): Promise<Held> {
   const held = await lock.take(order, ttl, 0)
   if (held === undefined) throw new Error('the first holder of the scene did not get the lock')
@@ -93,7 +93,7 @@ export async function first({ lock }: { readonly lock: Lock }, ttl: number): Pro
 }
 
 /**
- * Something was forgotten while `held` was out: is it given to a second one while the first believes in it? If not, when?
+ * The store lost data while `held` was held: does a second client get the lock while the first still believes that it holds it? If not, when?
  */
 export async function secondHolder(held: Held, { lock }: { readonly lock: Lock }): Promise<Outcome> {
   const since = performance.now()
@@ -115,7 +115,7 @@ export async function secondHolder(held: Held, { lock }: { readonly lock: Lock }
     : { ok: true, saw: `the next holder ${seconds} s later, after the first one had been notified` }
 }
 
-/** Somebody else has it, after `held` was out of touch: does that one believe in it still? */
+/** Another client has the lock after `held` was cut off: does its holder still believe that it holds it? */
 export async function believedBy(held: Held, next: Held | undefined): Promise<Outcome> {
   if (next === undefined) return { ok: false, saw: 'nobody got the lock any more' }
   const both = held.isHeld

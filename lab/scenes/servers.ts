@@ -51,7 +51,7 @@ export class Servers implements AsyncDisposable {
     return this.#once('postgres', () => startPostgres())
   }
 
-  /** Alone with what all share: for who breaks it, and mends it again. */
+  /** Exclusive use of a shared server, for a scene that breaks and repairs it. */
   inTurn<R>(work: () => Promise<R>): Promise<R> {
     const mine = this.#turn.then(work)
     this.#turn = mine.catch(() => undefined)

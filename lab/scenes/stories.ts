@@ -1,4 +1,4 @@
-/** Three of the [stories](../../examples/stories), to watch: what is written down is who works on the account or the order, and when. */
+/** Three of the [stories](../../examples/stories), to watch: the history records who works on the account or the order, and when. */
 import type { Lock, Locks } from 'holdfast'
 import { type Recorder, recordLocks } from 'holdfast/verify'
 import { earlyRelease } from '../../examples/stories/early-release.js'
@@ -18,7 +18,7 @@ interface Story extends Pick<Scene, 'name' | 'title' | 'story' | 'holdfastDoes' 
   /** The name of its lock. */
   readonly lock: string
   readonly naive: string
-  /** Has it a lock also where it goes wrong? Then work begins with that. */
+  /** Does it have a lock even where it fails? Then work begins with that. */
   readonly locked?: boolean
   readonly loss: (count: number) => string
 }
@@ -50,7 +50,7 @@ function watched({ text, naive, lock, locked = false, loss, ...telling }: Story)
   }
 }
 
-/** A worker believes that nobody interferes from when it has entered to when it is done. */
+/** A worker believes that nobody interferes between its start and its end. */
 async function believing(
   recorder: Recorder,
   name: string,
@@ -68,7 +68,7 @@ async function believing(
   await (await held)?.release()
 }
 
-/** The same host, whose lock tells when it is taken. */
+/** The same host, whose lock reports when it is acquired. */
 function entering(host: Host, entered: () => void): Host {
   const mutex: Host['locks']['mutex'] = (name) => {
     const lock = host.locks.mutex(name)

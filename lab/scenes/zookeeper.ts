@@ -9,10 +9,10 @@ import { elapsed, order, type SceneContext } from './scene-context.js'
 
 const page = 'hazards.md#zookeeper'
 const store = 'zookeeper'
-/** For what is not about the end of a session: the longest that a server takes which ticks every 500 ms. */
+/** For scenes that are not about the end of a session: the longest session of a server that ticks every 500 ms. */
 const calm = 10_000
 
-/** What the server has told and been asked so far. */
+/** The notifications and requests that the server has counted so far. */
 async function counted(server: ZookeeperServer): Promise<{ readonly fired: number; readonly asked: number }> {
   const reply = await server.ask('mntr')
   const figure = (name: string) => Number(new RegExp(`^zk_${name}\\s+(\\d+)`, 'm').exec(reply)?.[1])
@@ -59,7 +59,7 @@ export const herd: Scene = onShared({
     const woken = after.fired - before.fired
     const requests = after.asked - before.asked
     return {
-      // On a busy machine a holder may have watched its own node, too: that is another one woken, but nobody who waits.
+      // On a busy machine a holder may have watched its own node, too: that watch fires as well, but wakes no waiter.
       ok: woken < 2 * crowd,
       saw: `${requests} requests for ${crowd} releases, which woke ${woken} waiters`,
     }
@@ -102,7 +102,7 @@ export const lostReply: Scene = onShared({
   server: ({ servers }) => servers.zookeeper(),
   async run(competitors) {
     const [a, b] = [await competitors.member('A'), await competitors.member('B')]
-    // The answer to a create has the node's name in it.
+    // The reply to a create contains the node's name.
     a.cable.down.hold((bytes) => /\/(n|_c_[\da-f-]+-lock)-/.test(bytes.toString('latin1')))
     const mine = a.lock.take(order, maxTtl, 4_000)
     await a.cable.down.holding()
