@@ -87,6 +87,18 @@ test('H15: a clock set back does not extend the hold of a dead holder, and token
   assert.equal(await second.release(), 'released')
 })
 
+test('H15: a clock set back after the server has forgotten an unused lock: the next token is smaller', async (t) => {
+  const server = await own(t, { preload: ['clock'] })
+  const { locks, client } = await settled(t, server.port, { retention: 1_000 })
+  const first = await locks.mutex('x').acquire()
+  assert.equal(await first.release(), 'released')
+  await until(async () => (await client.exists('hf:{x}')) === 0)
+  server.clockJump(-3_600_000)
+  const second = await locks.mutex('x').acquire({ wait: 20_000 })
+  assert.ok(second.token < first.token, 'the clock alone knew of the first')
+  assert.equal(await second.release(), 'released')
+})
+
 test('H16: after a restart without data nothing is granted until all earlier holds have expired', async (t) => {
   const server = await own(t)
   const [a, b] = [await settled(t, server.port), await settled(t, server.port)]
