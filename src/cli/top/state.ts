@@ -47,14 +47,28 @@ interface Next {
   readonly action?: Action
 }
 
-/** @param rows as shown, in order @param page how many fit */
-export function press(state: State, key: Key, rows: readonly Row[], page: number): Next {
+/** The row under the cursor: the first one where the selected name is not shown. */
+export function cursorAt(rows: readonly Row[], selected: string | undefined): number {
+  return Math.max(
+    0,
+    rows.findIndex(({ name }) => name === selected),
+  )
+}
+
+/** @param rows as shown, in order @param page how many fit @param end the greatest scroll of the view of one name */
+export function press(
+  state: State,
+  key: Key,
+  rows: readonly Row[],
+  page: number,
+  end: number = Number.POSITIVE_INFINITY,
+): Next {
   if (key.ctrl === true && key.name === 'c') return { state, action: 'quit' }
   const quiet = { ...state, message: undefined }
   if (state.asking === 'filter') return { state: typed(quiet, key) }
   if (state.asking === 'force') return answered(quiet, key)
   const to = moves(key, page)
-  if (to !== undefined) return { state: moved(quiet, to, rows) }
+  if (to !== undefined) return { state: moved(quiet, to, rows, end) }
   return command(quiet, key, rows)
 }
 
@@ -84,20 +98,16 @@ function moves({ name, text }: Key, page: number): number | undefined {
   return undefined
 }
 
-function moved(state: State, by: number, rows: readonly Row[]): State {
-  if (state.view === 'one')
-    return { ...state, scroll: Math.max(0, Number.isFinite(by) ? state.scroll + by : 0) }
+function moved(state: State, by: number, rows: readonly Row[], end: number): State {
+  if (state.view === 'one') return { ...state, scroll: Math.max(0, Math.min(end, state.scroll + by)) }
   if (rows.length === 0) return state
-  const at = Math.max(
-    0,
-    rows.findIndex(({ name }) => name === state.selected),
-  )
-  const next = Math.min(rows.length - 1, Math.max(0, at + by))
+  const next = Math.min(rows.length - 1, Math.max(0, cursorAt(rows, state.selected) + by))
   return { ...state, selected: rows[next]?.name }
 }
 
 function command(state: State, { name, text }: Key, rows: readonly Row[]): Next {
-  const selected = state.selected ?? rows[0]?.name
+  // In the list it is the row that is marked, also when the name chosen before was filtered out or is gone.
+  const selected = state.view === 'one' ? state.selected : rows[cursorAt(rows, state.selected)]?.name
   if (name === 'escape' || (text === 'q' && state.view !== 'list'))
     return { state: state.view === 'list' ? { ...state, filter: '' } : { ...state, view: 'list' } }
   switch (text) {

@@ -43,6 +43,37 @@ test('the cursor moves by lines and pages, and stops at the ends', () => {
     assert.equal(type(keys).state.selected, selected, keys)
 })
 
+test('the keys mean the row that is marked, also when the name chosen before was filtered out or is gone', () => {
+  for (const selected of ['c', 'gone', undefined]) {
+    const [only] = rows.filter(({ name }) => name === 'b')
+    assert.ok(only !== undefined)
+    const from = { ...initial, selected, filter: 'b' }
+    const opened = press(from, { name: 'return' }, [only], 2).state
+    assert.deepEqual([opened.view, opened.selected], ['one', 'b'])
+    const asked = press(from, { text: 'F' }, [only], 2).state
+    assert.deepEqual([asked.asking, asked.selected], ['force', 'b'])
+  }
+  const looking = { ...initial, selected: 'gone', view: 'one' } as const
+  assert.equal(press(looking, { text: 'F' }, rows, 2).state.message, 'there is nothing to release')
+})
+
+test('the view of one name scrolls to its end and no further', () => {
+  const scroll = (keys: Key[], end: number) =>
+    keys.reduce<State>((state, key) => press(state, key, rows, 10, end).state, {
+      ...initial,
+      view: 'one',
+      selected: 'a',
+    }).scroll
+  assert.equal(scroll([{ name: 'end' }], 30), 30)
+  assert.equal(
+    scroll([{ name: 'pagedown' }, { name: 'pagedown' }, { name: 'pagedown' }, { name: 'pagedown' }], 30),
+    30,
+  )
+  assert.equal(scroll([{ name: 'end' }, { name: 'up' }], 30), 29)
+  assert.equal(scroll([{ name: 'end' }, { name: 'home' }], 30), 0)
+  assert.equal(scroll([{ name: 'down' }], 0), 0)
+})
+
 test('only y after F forces a release; anything else is no', () => {
   assert.deepEqual(type('jFy').actions, [{ force: 'b', seen: [] }])
   for (const keys of ['jFn', 'jF<return>', 'jFY', 'jF<escape>', 'jF '])
