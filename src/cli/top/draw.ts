@@ -7,7 +7,8 @@
 import { formatDuration } from '../duration.js'
 import { brief, modeText, plain } from '../print.js'
 import { type Row, totals } from './model.js'
-import type { State } from './state.js'
+import { cursorAt, type State } from './state.js'
+import { columnsOf, cutTo, fit, wrapped } from './text.js'
 
 export interface Screen {
   readonly columns: number
@@ -33,12 +34,11 @@ export interface View {
   readonly error: string | undefined
 }
 
-type Align = 'left' | 'right'
 interface Column {
   readonly title: string
   /** In characters. */
   readonly width: number
-  readonly align: Align
+  readonly align: 'left' | 'right'
   readonly cell: (row: Row) => string
 }
 
@@ -52,10 +52,20 @@ export function pageSize(screen: Screen): number {
 
 export function draw(displayed: View, screen: Screen): string[] {
   const { state } = displayed
-  const body = { list, one, help }[state.view](displayed, screen)
-  const lines = [title(displayed), summary(displayed), ...body].slice(0, screen.lines - 1)
-  while (lines.length < screen.lines - 1) lines.push(plainLine(''))
-  return [...lines, bottom(displayed)].map((line) => finished(line, screen))
+  const head = [title(displayed, screen), ...summary(displayed, screen)]
+  const foot = bottom(displayed, screen)
+  const room = Math.max(1, screen.lines - head.length - foot.length)
+  const body = { list, one, help }[state.view](displayed, screen, room)
+  const lines = [...head, ...body].slice(0, Math.max(0, screen.lines - foot.length))
+  while (lines.length < screen.lines - foot.length) lines.push(plainLine(''))
+  return [...lines, ...foot].slice(0, screen.lines).map((line) => finished(line, screen))
+}
+
+/** The greatest scroll of the view of one name: its last line is then the last of the screen. */
+export function mostScroll(displayed: View, screen: Screen): number {
+  if (displayed.state.view !== 'one') return 0
+  const head = 1 + summary(displayed, screen).length
+  return onePage(displayed, screen, screen.lines - head - bottom(displayed, screen).length).most
 }
 
 interface Line {
@@ -63,6 +73,7 @@ interface Line {
   readonly look: 'plain' | 'bold' | 'inverse' | 'dim'
 }
 const plainLine = (text: string): Line => ({ text, look: 'plain' })
+const inverseLine = (text: string): Line => ({ text, look: 'inverse' })
 
 /** Cut or filled to the width; the style goes around it, so that no sequence is cut. */
 function finished({ text, look }: Line, { columns, style }: Screen): string {
@@ -72,19 +83,29 @@ function finished({ text, look }: Line, { columns, style }: Screen): string {
   return style && code !== undefined ? `\x1b[${code}m${fitted}\x1b[0m` : fitted.trimEnd()
 }
 
-function title({ store, state, age, every }: View): Line {
+/** The store is what is cut: the end says whether the view is paused. */
+function title({ store, state, age, every }: View, { columns }: Screen): Line {
   const when = state.paused ? `PAUSED, ${formatDuration(age)} old` : `every ${formatDuration(every)}`
-  return { text: `holdfast top  ${plain(store)}  ${when}`, look: 'bold' }
+  const rest = `holdfast top    ${when}`
+  return {
+    text: `holdfast top  ${cutTo(plain(store), Math.max(8, columns - rest.length))}  ${when}`,
+    look: 'bold',
+  }
 }
 
-function summary({ all, rows, took, state, error }: View): Line {
-  if (error !== undefined) return { text: plain(error), look: 'inverse' }
+function summary({ all, rows, took, age, state, error }: View, { columns, lines }: Screen): Line[] {
+  if (error !== undefined) {
+    const text = `${plain(error)} (what is shown is ${formatDuration(age)} old; r asks again)`
+    return wrapped(text, columns, Math.max(1, Math.floor(lines / 6))).map(inverseLine)
+  }
   const { names, held, waiting } = totals(all)
   const filter = state.filter === '' ? '' : `  filter "${plain(state.filter)}": ${rows.length}`
   const listed = took === undefined ? '' : `  listed in ${formatDuration(Math.max(1, took))}`
-  return plainLine(
-    `${names} ${names === 1 ? 'name' : 'names'}  ${held} held  ${waiting} waiting${listed}${filter}`,
-  )
+  return [
+    plainLine(
+      `${names} ${names === 1 ? 'name' : 'names'}  ${held} held  ${waiting} waiting${listed}${filter}`,
+    ),
+  ]
 }
 
 function columnsFor(width: number): Column[] {
@@ -128,14 +149,11 @@ function columnsFor(width: number): Column[] {
   ]
 }
 
-function list(displayed: View, screen: Screen): Line[] {
+function list(displayed: View, screen: Screen, room: number): Line[] {
   const columns = columnsFor(screen.columns)
   const { rows, state } = displayed
-  const page = pageSize(screen)
-  const at = Math.max(
-    0,
-    rows.findIndex(({ name }) => name === state.selected),
-  )
+  const page = Math.max(1, room - 1)
+  const at = cursorAt(rows, state.selected)
   const first = Math.max(0, Math.min(at - Math.floor(page / 2), rows.length - page))
   const sorted = { waiting: 'WAIT', held: 'HELD', rate: 'GRANTS/S', name: 'NAME' }[state.sort]
   const heading = columns.map(({ title, width, align }) =>
@@ -150,11 +168,23 @@ function list(displayed: View, screen: Screen): Line[] {
 }
 
 /** Holders and waiters of one name. */
-function one(displayed: View, screen: Screen): Line[] {
-  const { state, all } = displayed
+function one(displayed: View, screen: Screen, room: number): Line[] {
+  const { head, lines, most } = onePage(displayed, screen, room)
+  return [...head, ...lines.slice(Math.min(displayed.state.scroll, most))]
+}
+
+interface OnePage {
+  readonly head: readonly Line[]
+  readonly lines: readonly Line[]
+  readonly most: number
+}
+
+function onePage({ state, all }: View, { columns }: Screen, room: number): OnePage {
   const row = all.find(({ name }) => name === state.selected)
-  const name = plain(state.selected ?? '')
-  if (row === undefined) return [{ text: `"${name}" is free, and nobody waits for it`, look: 'bold' }]
+  const name = `"${plain(state.selected ?? '')}"`
+  const whole = row === undefined ? `${name} is free, and nobody waits for it` : name
+  const head = wrapped(whole, columns, Math.max(1, Math.floor(room / 2))).map(boldLine)
+  if (row === undefined) return { head, lines: [], most: 0 }
   const holders = row.holders.flatMap(({ mode, client = '?', heldFor, expiresIn, token, note = '' }) => {
     const ends =
       expiresIn === Number.POSITIVE_INFINITY
@@ -162,35 +192,51 @@ function one(displayed: View, screen: Screen): Line[] {
         : expiresIn <= 0
           ? 'overdue'
           : formatDuration(expiresIn)
-    return [
-      entry('held', modeText(mode), heldFor, ends, client, note),
-      { text: `${' '.repeat(10)}token ${token}`, look: 'dim' } satisfies Line,
-    ]
+    const [first, ...more] = entry(columns, 'held', modeText(mode), heldFor, ends, client, note)
+    return [first, dimLine(`${indent}token ${token}`), ...more]
   })
-  const waiters = row.waiters.map(({ mode, client = '?', waitedFor, note = '' }, i) =>
-    entry(`${i + 1}.`, modeText(mode), waitedFor, '', client, note),
+  const waiters = row.waiters.flatMap(({ mode, client = '?', waitedFor, note = '' }, i) =>
+    entry(columns, `${i + 1}.`, modeText(mode), waitedFor, '', client, note),
   )
   const unlisted = row.waiting - row.waiters.length
-  const more = unlisted > 0 ? [plainLine(`  and ${unlisted} more`)] : []
-  const lines = [...holders, ...waiters, ...more]
-  const from = Math.min(state.scroll, Math.max(0, lines.length - pageSize(screen) + 1))
-  return [
-    { text: `"${name}"`, look: 'bold' },
-    { ...heading('', 'MODE', 'SINCE', 'ENDS IN', 'WHO', 'NOTE'), look: 'dim' },
-    ...lines.slice(from),
-  ]
+  const others = unlisted > 0 ? [plainLine(`  and ${unlisted} more`)] : []
+  const lines = [...holders, ...waiters, ...others]
+  head.push(dimLine(heading('', 'MODE', 'SINCE', 'ENDS IN', 'WHO', 'NOTE')))
+  return { head, lines, most: Math.max(0, lines.length - Math.max(1, room - head.length)) }
 }
 
-/** One line about a holder or waiter. */
-function heading(address: string, mode: string, since: string, ends: string, by: string, note: string): Line {
+const boldLine = (text: string): Line => ({ text, look: 'bold' })
+const dimLine = (text: string): Line => ({ text, look: 'dim' })
+const indent = ' '.repeat(10)
+
+function heading(
+  address: string,
+  mode: string,
+  since: string,
+  ends: string,
+  by: string,
+  note: string,
+): string {
   const times = `${fit(since, 9, 'right')} ${fit(ends, 9, 'right')}`
-  return plainLine(
-    `  ${fit(address, 7, 'left')} ${fit(mode, 9, 'left')} ${times}  ${fit(by, 20, 'left')} ${note}`,
-  )
+  return `  ${fit(address, 7, 'left')} ${fit(mode, 9, 'left')} ${times}  ${fit(by, 20, 'left')} ${note}`
 }
 
-function entry(address: string, mode: string, since: number, ends: string, by: string, note: string): Line {
-  return heading(address, mode, formatDuration(since), ends, brief(by), brief(note))
+/** About a holder or waiter. A name of a process or a note that does not fit has lines of its own below. */
+function entry(
+  columns: number,
+  address: string,
+  mode: string,
+  since: number,
+  ends: string,
+  by: string,
+  note: string,
+): [Line, ...Line[]] {
+  const [who, said] = [brief(by), brief(note)]
+  const line = heading(address, mode, formatDuration(since), ends, who, '')
+  const fits = columnsOf(line) + columnsOf(said) <= columns
+  const own = [columnsOf(who) > 20 ? who : '', fits ? '' : said].filter((text) => text !== '')
+  const below = own.flatMap((text) => wrapped(text, Math.max(10, columns - indent.length), 6))
+  return [plainLine(fits ? line + said : line), ...below.map((text) => plainLine(indent + text))]
 }
 
 function help(): Line[] {
@@ -207,53 +253,26 @@ function help(): Line[] {
   ].map(plainLine)
 }
 
-function bottom({ state }: View): Line {
-  if (state.asking === 'filter') return { text: `/${plain(state.filter)}▏`, look: 'inverse' }
-  if (state.asking === 'force')
-    return {
-      text: `Release "${plain(state.selected ?? '')}"? Its holder may still be at work. y: release, any other key: no`,
-      look: 'inverse',
-    }
-  if (state.message !== undefined) return { text: plain(state.message), look: 'inverse' }
+function bottom({ state }: View, { columns, lines }: Screen): Line[] {
+  if (state.asking === 'filter') return [inverseLine(`/${plain(state.filter)}▏`)]
+  if (state.asking === 'force') {
+    const name = `Release "${plain(state.selected ?? '')}"?`
+    const question = `${name} Its holder may still be at work. ${answers}`
+    const most = Math.max(1, Math.floor(lines / 3))
+    if (columnsOf(question) <= columns) return [inverseLine(question)]
+    // On lines of their own, so that no name is so long that it hides what the keys do.
+    return [
+      ...wrapped(name, columns, most),
+      ...wrapped(`Its holder may still be at work. ${answers}`, columns, 2),
+    ].map(inverseLine)
+  }
+  if (state.message !== undefined)
+    return wrapped(plain(state.message), columns, Math.max(1, Math.floor(lines / 6))).map(inverseLine)
   const keys =
     state.view === 'list'
       ? 'Enter look  / filter  s sort  p pause  F force  ? help  q quit'
       : 'Esc back  F force'
-  return { text: keys, look: 'dim' }
+  return [dimLine(keys)]
 }
 
-/** Exactly `width` columns: cut with an ellipsis, or filled. */
-function fit(text: string, width: number, align: Align): string {
-  let used = 0
-  let kept = ''
-  const cells = [...text].map((char) => [char, charWidth(char)] as const)
-  const total = cells.reduce((sum, [, wide]) => sum + wide, 0)
-  const room = total > width ? width - 1 : width
-  for (const [char, wide] of cells) {
-    if (used + wide > room) break
-    kept += char
-    used += wide
-  }
-  if (total > width && width > 0) {
-    kept += '…'
-    used++
-  }
-  const fill = ' '.repeat(Math.max(0, width - used))
-  return align === 'left' ? kept + fill : fill + kept
-}
-
-/** East Asian wide characters and pictures take two columns, combining marks none. */
-function charWidth(char: string): number {
-  const code = char.codePointAt(0) ?? 0
-  if (/\p{M}/u.test(char)) return 0
-  const wide =
-    (code >= 0x1100 && code <= 0x115f) ||
-    (code >= 0x2e80 && code <= 0xa4cf) ||
-    (code >= 0xac00 && code <= 0xd7a3) ||
-    (code >= 0xf900 && code <= 0xfaff) ||
-    (code >= 0xfe30 && code <= 0xfe6f) ||
-    (code >= 0xff00 && code <= 0xff60) ||
-    (code >= 0x1f300 && code <= 0x1faff) ||
-    (code >= 0x20000 && code <= 0x3fffd)
-  return wide ? 2 : 1
-}
+const answers = 'y: release, any other key: no'

@@ -1,7 +1,7 @@
 /** The loop of `top`: one list at a time, keys in between. */
 import type { LockStatus } from 'holdfast'
 import { plain } from '../print.js'
-import { draw, pageSize } from './draw.js'
+import { draw, mostScroll, pageSize, type View } from './draw.js'
 import { chosen, Rates, type Row, type Sort } from './model.js'
 import { initial, type Key, press, type State } from './state.js'
 import { openTerminal } from './terminal.js'
@@ -22,6 +22,11 @@ export interface Source {
 /** A list that takes long is repeated less often: the store spends at most a tenth of its time on it. */
 export function pauseAfter(took: number, every: number): number {
   return Math.max(every, 9 * took)
+}
+
+/** A store that does not answer is asked again within half a minute, however long its silence was waited for. */
+export function pauseAfterFailure(took: number, every: number): number {
+  return Math.max(every, Math.min(30_000, pauseAfter(took, every)))
 }
 
 /** Resolves when the user quits, or with the signal that ended it. */
@@ -77,7 +82,8 @@ class Live {
     }
     this.#listing = false
     this.#draw()
-    this.#plan(pauseAfter(performance.now() - began, this.#source.every))
+    const pause = this.#error === undefined ? pauseAfter : pauseAfterFailure
+    this.#plan(pause(performance.now() - began, this.#source.every))
   }
 
   #plan(pause: number): void {
@@ -91,7 +97,9 @@ class Live {
 
   #key(key: Key): void {
     const before = this.#state
-    const { state, action } = press(before, key, this.#rows, pageSize(this.#terminal.screen))
+    const { screen } = this.#terminal
+    const end = before.view === 'one' ? mostScroll(this.#view, screen) : 0
+    const { state, action } = press(before, key, this.#rows, pageSize(screen), end)
     this.#state = state
     if (action === 'quit') return this.#end()
     if (action === 'refresh' || (before.paused && !state.paused)) void this.#list()
@@ -115,9 +123,8 @@ class Live {
     await this.#list()
   }
 
-  #draw(): void {
-    if (this.#over) return
-    const displayed = {
+  get #view(): View {
+    return {
       ...{ store: this.#source.store, rows: this.#rows, all: this.#all, state: this.#state },
       ...{
         took: this.#took,
@@ -126,7 +133,10 @@ class Live {
         error: this.#error,
       },
     }
-    this.#terminal.show(draw(displayed, this.#terminal.screen))
+  }
+
+  #draw(): void {
+    if (!this.#over) this.#terminal.show(draw(this.#view, this.#terminal.screen))
   }
 
   #end(signal?: NodeJS.Signals): void {

@@ -3,8 +3,9 @@ import { emitKeypressEvents } from 'node:readline'
 import type { Screen } from './draw.js'
 import type { Key } from './state.js'
 
-const enter = '\x1b[?1049h\x1b[?25l'
-const leave = '\x1b[?25h\x1b[?1049l'
+// Lines do not wrap: a character that is wider here than was thought must not push the screen up.
+const enter = '\x1b[?1049h\x1b[?25l\x1b[?7l'
+const leave = '\x1b[?7h\x1b[?25h\x1b[?1049l'
 
 export interface Terminal {
   readonly screen: Screen
@@ -66,8 +67,9 @@ export function openTerminal(input: NodeJS.ReadStream, output: NodeJS.WriteStrea
     },
     show(lines) {
       if (closed) return
+      // Erased before, not behind: at the right edge the last character would go, too.
       const changed = lines.flatMap((line, i) =>
-        line === displayed[i] ? [] : [`\x1b[${i + 1};1H${line}\x1b[K`],
+        line === displayed[i] ? [] : [`\x1b[${i + 1};1H\x1b[2K${line}`],
       )
       displayed = lines
       if (changed.length > 0) output.write(changed.join(''))

@@ -3,10 +3,11 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
 import type { Holder, LockStatus, Waiter } from 'holdfast'
-import { draw, type Screen, type View } from '../../../src/cli/top/draw.js'
-import { pauseAfter } from '../../../src/cli/top/live.js'
+import { draw, mostScroll, type Screen, type View } from '../../../src/cli/top/draw.js'
+import { pauseAfter, pauseAfterFailure } from '../../../src/cli/top/live.js'
 import { chosen, Rates } from '../../../src/cli/top/model.js'
 import { initial, type State } from '../../../src/cli/top/state.js'
+import { columnsOf } from '../../../src/cli/top/text.js'
 import { leakCheck } from '../../support/leaks.js'
 
 after(leakCheck)
@@ -66,6 +67,28 @@ test('no line is wider than the screen, and no screen is too small', () => {
       }
 })
 
+test('no line is wider than the screen in scripts and pictures that take other columns than characters', () => {
+  // Each with its columns in wcwidth of the GNU C library.
+  const texts = [
+    ['हिन्दी कि', 8],
+    ['தமிழ்', 4],
+    ['⚡✅⭐❌', 8],
+    ['🔒🀄', 4],
+    ['각ꥠ', 4],
+    ['e\u0301', 1],
+  ] as const
+  for (const [text, columns] of texts) {
+    const list = [standing(text.repeat(60), [holder(text.repeat(60), 1, text.repeat(60))])]
+    const [, , , row = ''] = draw(shownOf(list), screen)
+    const parts = row.split('…')
+    assert.equal(parts.length, 4, `${row}: name, holder and note are cut`)
+    // What stands before the first ellipsis has 22 columns at most, as the column of names.
+    const [name = ''] = parts
+    assert.ok(columnsOf(name) <= 22 && columnsOf(name) > 10, `${columnsOf(name)}: ${name}`)
+    assert.equal(columnsOf(text), columns, text)
+  }
+})
+
 test('escape sequences in names, processes, notes, filters and errors do not reach the terminal', () => {
   const evil = '\x1b[2J\x1b]0;owned\x07\u202e\u009b31m\r\n'
   const list = [standing(`lock${evil}`, [holder(`by${evil}`, 1, `note${evil}`)], [waiter(`w${evil}`, 1)])]
@@ -84,6 +107,44 @@ test('escape sequences in names, processes, notes, filters and errors do not rea
     }
 })
 
+test('a question says what the keys do, however long the name is', () => {
+  for (const name of ['x'.repeat(400), '漢字'.repeat(80), 'a b '.repeat(100)]) {
+    const lines = draw(shownOf([standing(name, [])], { asking: 'force', selected: name }), screen)
+    assert.equal(lines.length, 24)
+    assert.equal(lines[23], 'Its holder may still be at work. y: release, any other key: no')
+    assert.ok(
+      lines.some((line) => line.startsWith(`Release "${name.slice(0, 4)}`)),
+      lines.join('\n'),
+    )
+  }
+  const short = draw(shownOf(office, { asking: 'force', selected: 'idle' }), { ...screen, columns: 100 })
+  assert.equal(short[23], 'Release "idle"? Its holder may still be at work. y: release, any other key: no')
+})
+
+test('a view of a store with a long URL says that it is paused, and an error is read to its end', () => {
+  const store = `postgres://${'host.'.repeat(30)}/db`
+  const paused = draw({ ...shownOf(office, { paused: true }), store, age: 12_000 }, screen)
+  assert.match(paused[0] ?? '', /^holdfast top {2}postgres:.*… {2}PAUSED, 12s old$/)
+  const error = `the store ${'did not answer '.repeat(8)}at all`
+  const failed = draw({ ...shownOf(office), error, age: 12_000 }, screen)
+  assert.equal(failed.length, 24)
+  const text = failed.join(' ').replaceAll(/\s+/g, ' ')
+  assert.ok(text.includes(` ${error} (what is shown is 12s old; r asks again) NAME`), text)
+})
+
+test('one name is shown whole, with whole notes and processes', () => {
+  const [name, note, client] = [
+    '漢字 '.repeat(60).trim(),
+    'why '.repeat(45).trim(),
+    `${'host-'.repeat(12)}:1`,
+  ]
+  const list = [standing(name, [holder(client, 1_000, note)], [waiter(client, 1)])]
+  const lines = draw(shownOf(list, { view: 'one', selected: name }), screen)
+  const shown = lines.join(' ').replaceAll(/\s+/g, ' ')
+  for (const text of [`"${name}"`, note]) assert.ok(shown.includes(text), `${text} in ${shown}`)
+  assert.equal(shown.split(` ${client} `).length, 3, 'that of the holder, and that of the waiter')
+})
+
 test('one name shows its holders and the places in its queue, and scrolls', () => {
   const many = Array.from({ length: 50 }, (_, i) => waiter(`w:${i}`, i))
   const list = [standing('m', [holder('web-1:10', 1_000, 'backup')], many)]
@@ -93,7 +154,8 @@ test('one name shows its holders and the places in its queue, and scrolls', () =
   assert.match(lines[5] ?? '', /^ +token 1001$/)
   assert.match(lines[6] ?? '', /1\. +exclusive +0ms +w:0/)
   const end = draw(shownOf(list, { view: 'one', selected: 'm', scroll: 1_000 }), screen)
-  assert.ok(end.some((line) => /50\. .*w:49/.test(line)))
+  assert.match(end[22] ?? '', /50\. .*w:49/)
+  assert.equal(mostScroll(shownOf(list, { view: 'one', selected: 'm' }), screen), 52 - 19)
   const gone = draw(shownOf([], { view: 'one', selected: 'm' }), screen)
   assert.equal(gone[2], '"m" is free, and nobody waits for it')
 })
@@ -130,4 +192,10 @@ test('filters look at names, processes and notes; each order has ties by name', 
 test('the store spends at most a tenth of its time on lists', () => {
   assert.equal(pauseAfter(10, 2_000), 2_000)
   assert.equal(pauseAfter(1_000, 2_000), 9_000)
+})
+
+test('a store that did not answer is asked again within half a minute', () => {
+  assert.equal(pauseAfterFailure(10_000, 2_000), 30_000)
+  assert.equal(pauseAfterFailure(1_000, 2_000), 9_000)
+  assert.equal(pauseAfterFailure(10_000, 60_000), 60_000)
 })
