@@ -123,7 +123,7 @@ export function repeats(it: It, _fixture: Fixture): void {
     await grant.release()
   })
 
-  it('do not let a claim that arrives once more after its release hold for long', async (context) => {
+  it('do not let a claim that arrives again after its release hold for long', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const claim = createClaim(a, context.name(), { ttl: context.ttl })
     const grant = await take(context, a, claim)

@@ -45,7 +45,7 @@ for (const [url, complaint] of bad) {
   })
 }
 
-test('a URL gives locks on a real server, and what it opened is closed', async () => {
+test('a URL gives locks on a real server, and its connections are closed', async () => {
   await using server = await startMysql()
   const connection = await connectMysql(place(server.url))
   const locks = createLocks(connection.driver)

@@ -73,7 +73,7 @@ before(async () => {
 })
 
 for (const library of ['ioredis', 'redis'] as const) {
-  test(`${library} takes and gives back a lock, and is closed`, async () => {
+  test(`${library} acquires and releases a lock, and is closed`, async () => {
     const { driver, close } = await connectRedis(place(server.url), library)
     const locks = createLocks(driver)
     const lease = await locks.mutex('cli').acquire({ wait: 5000 })
@@ -125,7 +125,7 @@ test('two runs on one Redis exclude each other, and a killed one blocks no longe
   }
 })
 
-test('a server that is not there is an error that names it, not a wait without end', async () => {
+test('an unreachable server is an error that names it, not an endless wait', async () => {
   const { cli, close } = bench('redis://:s3cret@127.0.0.1:1')
   try {
     const { code, stderr } = await cli('ls')

@@ -53,7 +53,7 @@ for (const name of Object.keys(stores) as StoreName[]) {
     })
     after(() => store.stop())
 
-    it('says what it found, in words and as data, and ends with the code for it', async () => {
+    it('reports its findings, in words and as data, and exits with their code', async () => {
       const asData = await doctor(store.url, '--json')
       const { verdict, findings } = read(asData)
       const found = findings.filter(({ level }) => level === 'problem' || level === 'warning')

@@ -22,7 +22,7 @@ async function failure(...args: string[]): Promise<Record<string, unknown>> {
   return error
 }
 
-test('a command line that makes no sense', async () => {
+test('a nonsensical command line', async () => {
   const bad = async (message: RegExp, ...args: string[]) => {
     const { code, exitCode, message: said } = await failure(...args)
     assert.deepEqual([code, exitCode], ['BAD_INPUT', 64])

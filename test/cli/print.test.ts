@@ -14,7 +14,7 @@ test('JSON has null where there is no limit', () => {
   assert.equal(json({ expiresIn: Number.POSITIVE_INFINITY }), '{"expiresIn":null}')
 })
 
-test('a long note is cut, and says how long it is', () => {
+test('a long note is truncated, with its length', () => {
   assert.equal(brief('x'.repeat(200)), 'x'.repeat(200))
   assert.equal(brief(`${'x'.repeat(200)}\x1b[2J`), `${'x'.repeat(200)}… (204 characters)`)
   assert.equal(brief('\x9b2J'), '\\u{9b}2J')

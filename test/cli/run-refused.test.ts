@@ -18,7 +18,7 @@ after(async () => {
   b.close()
 })
 
-test('a store that takes no writes any more is quoted', async () => {
+test('the refusal of a read-only store is quoted', async () => {
   const run = b.start('run', 'x', '--ttl', '10s', '--', 'sh', '-c', 'echo in; exec sleep 600')
   await until(() => run.stdout() === 'in\n')
   await operator.config('SET', 'min-replicas-to-write', '1')

@@ -144,7 +144,7 @@ function onStore(open: () => Promise<Store>): void {
     assert.equal((await scene.cli('run', 'min b', '--no-wait', ...sh('true'))).code, 0)
   })
 
-  test('--json tells the names, their tokens, and which of them is waited for', async () => {
+  test('--json reports the names, their tokens, and which of them is waited for', async () => {
     const { stderr } = await scene.cli('run', 'j a', 'j b', '--json', ...sh('exit 4'))
     const [granted, ended] = stderr
       .trim()

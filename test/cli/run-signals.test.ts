@@ -75,7 +75,7 @@ for (const [signal, code] of [
   ['SIGINT', 130],
   ['SIGHUP', 129],
 ] as const) {
-  test(`${signal} ends a wait with ${code} and leaves no trace in the line`, async () => {
+  test(`${signal} ends a wait with ${code} and leaves no trace in the queue`, async () => {
     const name = `wait-${signal}`
     const holder = start('run', name, ...listener(name))
     await until(() => read(name).startsWith('pid'))

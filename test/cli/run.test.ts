@@ -25,7 +25,7 @@ test('the command gets the name and the token, and its exit code is returned', a
   assert.equal(stderr, '')
 })
 
-test('a store that is not there is reported with its reason, while it is waited for and after', async () => {
+test('an unreachable store is reported with its reason, during the wait and after it', async () => {
   const { code, stderr } = await cli(
     'run',
     'x',
@@ -142,7 +142,7 @@ test('--shared runs side by side, and keeps a writer out', async () => {
   assert.equal((await cli('run', 'rw', '--no-wait', ...sh('true'))).code, 0)
 })
 
-test('--permits n/N lets in what fits', async () => {
+test('--permits n/N admits as many as fit', async () => {
   const two = start('run', 'sem', '--permits', '2/3', ...sh(`echo > ${file('two')}; exec sleep 60`))
   await until(() => exists('two'))
   assert.equal((await cli('run', 'sem', '--permits', '1/3', '--no-wait', ...sh('true'))).code, 0)
@@ -209,7 +209,7 @@ test('a command that leaves something in the background is reported', async () =
   kill(-Number(told[1]), 'SIGKILL')
 })
 
-test('--json tells what happens, one object a line', async () => {
+test('--json reports events, one object per line', async () => {
   const { stderr } = await cli('run', 'events', '--json', ...sh('exit 4'))
   const events = stderr
     .trim()

@@ -91,7 +91,7 @@ test('release --yes takes the lock, and the next waiter gets it', async () => {
   assert.equal((await holder?.ended)?.code, 76)
 })
 
-test('release of what nobody holds says so, and its code is 1', async () => {
+test('the release of a free lock says so, and exits with 1', async () => {
   const { code, stdout } = await cli('release', 'unknown', '--yes')
   assert.deepEqual([code, stdout], [1, '"unknown" was not held\n'])
 })

@@ -65,7 +65,7 @@ test('^C that the command deals with itself is its own affair', async () => {
   await term.see('ready> ')
 })
 
-test('^Z stops it, the lock stays for longer than a ttl, and fg goes on', async () => {
+test('^Z stops it, the lock stays for longer than a ttl, and fg resumes it', async () => {
   term.type(`holdfast run pause --ttl 4s -- sh -c 'echo "it has"" begun"; read a; echo "read $a"; exit 6'\n`)
   await term.see('it has begun')
   term.type('\x1a')

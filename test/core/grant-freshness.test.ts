@@ -38,7 +38,7 @@ test('a stale grant is renewed and handed over, and nothing is requested again',
   }
 })
 
-test('a stale grant that the store says is over goes back, and its waiter asks again', async () => {
+test('a stale grant that the store reports as expired is released, and its waiter requests again', async () => {
   const s = script()
   const { acquiring, grant } = await stale(s)
   grant.renewals[0]?.gone()

@@ -34,7 +34,7 @@ test('assertHeld asks for as much time as it is given, and says how much there i
   assert.equal(lease.state, 'held', 'to ask for too much loses nothing')
 })
 
-test('a nonsensical time is refused whether the lease is held or not', async () => {
+test('a nonsensical time is refused, whether the lease is held or not', async () => {
   const s = script()
   const { lease } = await taken(s)
   assert.throws(() => lease.assertHeld(-1), /minMs/)

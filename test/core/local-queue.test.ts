@@ -263,7 +263,7 @@ test('a single attempt that gets no answer is an error, not "not free"', async (
   await trying
 })
 
-test('a single attempt whose grant comes too late to be of use is an error, and the grant goes back', async () => {
+test('a single attempt whose grant arrives too late to be useful is an error, and the grant is released', async () => {
   const s = script()
   const trying = assert.rejects(s.locks.mutex('m').tryAcquire({ ttl: 1_000 }), {
     code: 'BACKEND',

@@ -40,7 +40,7 @@ const bad: [string, unknown, RegExp][] = [
 ]
 
 for (const [option, value, message] of bad) {
-  test(`${option}: ${String(value).slice(0, 20)} is refused before anything is asked of the store`, async () => {
+  test(`${option}: ${String(value).slice(0, 20)} is refused before anything is sent to the store`, async () => {
     const s = script()
     const options = { [option]: value } as AcquireOptions
     await assert.rejects(

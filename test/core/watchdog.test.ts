@@ -255,7 +255,7 @@ test('an extend to a shorter ttl counts from when it is sent, answered or not', 
   assert.equal(lease.state, 'lost')
 })
 
-test('a shorter extend that is not answered leaves the ttl, and every later renewal counts for no more', async () => {
+test('an unanswered shorter extend keeps the ttl, and no later renewal counts for more', async () => {
   const { s, lease, grant } = await hold({ ttl: 30_000 })
   const extending = assert.rejects(lease.extend(3_000), { code: 'UNAVAILABLE' })
   await s.clock.advance(600)

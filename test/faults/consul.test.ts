@@ -92,7 +92,7 @@ test('a claim whose answer came after its ttl is proven anew: it is granted, and
   await (await beside)?.release()
 })
 
-test('a claim that was given up while on its way takes nothing when it arrives after all', async (t) => {
+test('a claim that was given up in flight takes nothing when it arrives after all', async (t) => {
   const clock = fakeClock()
   const { driver, cable } = await cabled(t, server, { requestTimeout: 200 }, clock)
   await (await driver.acquire(claim('warm'), once()))?.release()
@@ -115,7 +115,7 @@ test('a claim that was given up while on its way takes nothing when it arrives a
   assert.equal(await lockOf(server, 'late'), undefined)
 })
 
-test('a claim that another agent answered takes nothing when it reaches the first after all', async (t) => {
+test('a claim that another agent answered takes nothing when it finally reaches the first', async (t) => {
   const clock = fakeClock()
   const { driver, cable } = await cabled(t, server, { requestTimeout: 300 }, clock, [server.url])
   await (await driver.acquire(claim('warm'), once()))?.release()
@@ -516,7 +516,7 @@ test('a client whose wall clock jumps holds on, and is served when it is its tur
   await survivesClockJumps(t, locksOf(t, server.url).locks as Locks, { module, args: [[server.url]] })
 })
 
-test('closing takes everything back at once: lock, places and sessions', async (t) => {
+test('closing releases everything at once: lock, queue entries and sessions', async (t) => {
   const driver = driverOf(t, server.url)
   const sessions = async () =>
     ((await server.ask('GET', '/v1/session/list?consistent')) as { ID: string }[]).map(({ ID }) => ID)

@@ -82,7 +82,7 @@ test('a pass whose reply was lost gives nobody a token, and the grant is release
   assert.equal(await granted?.release(), 'released')
 })
 
-test('a claim that was given up while on its way takes no place when it arrives after all', async (t) => {
+test('a claim that was given up in flight takes no queue entry when it arrives after all', async (t) => {
   const clock = fakeClock()
   const { driver, cable } = await cabled(t, { requestTimeout: 200 }, clock)
   await (await driver.acquire(claim('warm'), once()))?.release()
@@ -106,7 +106,7 @@ test('a claim that was given up while on its way takes no place when it arrives 
   assert.deepEqual(await placesOf(server, 'late'), [])
 })
 
-test('a claim that another member answered takes no place when it reaches the first after all', async (t) => {
+test('a claim that another member answered takes no queue entry when it finally reaches the first', async (t) => {
   const clock = fakeClock()
   const { driver, cable } = await cabled(t, { requestTimeout: 300 }, clock, [server.url])
   await (await driver.acquire(claim('warm'), once()))?.release()
@@ -301,7 +301,7 @@ test('a client whose wall clock jumps holds on, and is served when it is its tur
   await survivesClockJumps(t, locksOf(t, server.url).locks as Locks, { module, args: [[server.url]] })
 })
 
-test('closing takes everything back at once: places, waiters and leases', async (t) => {
+test('closing releases everything at once: queue entries, waiters and leases', async (t) => {
   const driver = driverOf(t, server.url, { grpc })
   await driver.acquire(claim('closing'), once())
   const wait = waiting()

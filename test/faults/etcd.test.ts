@@ -68,7 +68,7 @@ test('a pass whose reply was lost gives nobody a token, and the grant is release
   assert.equal(await granted?.release(), 'released')
 })
 
-test('a look that arrives after another member answered it does not change the token of the hold', async (t) => {
+test('a poll that arrives after another member answered it does not change the token of the hold', async (t) => {
   const clock = fakeClock()
   const { driver, cable } = await cabled(t, server, { requestTimeout: 300 }, clock, [server.url])
   const other = driverOf(t, server.url)
@@ -107,7 +107,7 @@ test('a pass after the hold was removed by force mints nothing', async (t) => {
   assert.equal(await next?.release(), 'released')
 })
 
-test('a claim that was given up while on its way takes no place when it arrives after all', async (t) => {
+test('a claim that was given up in flight takes no queue entry when it arrives after all', async (t) => {
   const clock = fakeClock()
   const { driver, cable } = await cabled(t, server, { requestTimeout: 200 }, clock)
   await (await driver.acquire(claim('warm'), once()))?.release()
@@ -132,7 +132,7 @@ test('a claim that was given up while on its way takes no place when it arrives 
   assert.deepEqual(await placesOf(server, 'late'), [])
 })
 
-test('a claim that another member answered takes no place when it reaches the first after all', async (t) => {
+test('a claim that another member answered takes no queue entry when it finally reaches the first', async (t) => {
   const clock = fakeClock()
   const { driver, cable } = await cabled(t, server, { requestTimeout: 300 }, clock, [server.url])
   await (await driver.acquire(claim('warm'), once()))?.release()
@@ -299,7 +299,7 @@ test('a lease that was revoked is a definite loss at the next renewal, for all t
   await again.release()
 })
 
-test('a place that was deleted is lost although its lease lives on, and its neighbours are not', async (t) => {
+test('a deleted queue entry is lost although its lease is alive, and its neighbours are not', async (t) => {
   const driver = driverOf(t, server.url)
   const [one, two] = [claim('deleted'), claim('kept')]
   const [gone, kept] = [await driver.acquire(one, once()), await driver.acquire(two, once())]
@@ -459,7 +459,7 @@ test('a client whose wall clock jumps holds on, and is served when it is its tur
   await survivesClockJumps(t, locksOf(t, server.url).locks as Locks, { module, args: [[server.url]] })
 })
 
-test('closing takes everything back at once: places, waiters and leases', async (t) => {
+test('closing releases everything at once: queue entries, waiters and leases', async (t) => {
   const driver = driverOf(t, server.url)
   await driver.acquire(claim('closing'), once())
   const wait = waiting()

@@ -102,7 +102,7 @@ for (const socket of ['abstract', 'file'] as const) {
       assert.deepEqual(order, [0, 1, 2, 3, 4])
     })
 
-    test('a broker whose process closes its locks hands over in good order', async () => {
+    test('a broker whose process closes its locks hands over cleanly', async () => {
       const options = place()
       const [broker, holder] = [await start(options), await start(options)]
       await broker.acquire('who-runs-the-broker')

@@ -134,7 +134,7 @@ describe('a full disk', () => {
   })
 })
 
-describe('a disk on which nothing more fits', () => {
+describe('a full disk without room for anything', () => {
   /** Runs with files that may have no content at all. */
   const cramped = (script: string): string => {
     const run = spawnSync('sh', ['-c', 'ulimit -f 0; exec node --input-type=module -e "$1"', 'sh', script])

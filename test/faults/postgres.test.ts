@@ -113,7 +113,7 @@ test('a grant to a wait that was given up so long ago that the server has forgot
   await until(async () => (await holder.locks.inspect(name)).holders.length === 0)
 })
 
-test('a wait that was given up in an outage leaves no place when the locks are closed during a retry', async (t) => {
+test('a wait that was given up in an outage leaves no queue entry when the locks are closed during a retry', async (t) => {
   const b = peer(t, server.port)
   const a = await cabled(t, server, { commandTimeout: 500 })
   const name = 'closed during a retry'

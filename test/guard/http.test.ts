@@ -220,7 +220,7 @@ test('a StaleTokenError of the handler is 412 everywhere, any other error is lef
   await stop()
 })
 
-test('a newer request waits until the older one of the same lock has ended, others do not', async () => {
+test('a newer request waits until the older one of the same lock has ended; requests of other locks do not', async () => {
   const order: string[] = []
   let finish = () => {}
   const slow = new Promise<void>((resolve) => (finish = resolve))

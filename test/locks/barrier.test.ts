@@ -51,7 +51,7 @@ test('an enter with wrong options is refused before anything is sent', async () 
   await locks.close()
 })
 
-test('a barrier that everybody has left is forgotten after a day, one that somebody is inside of is not', async () => {
+test('a barrier that everybody has left is forgotten after a day, one with somebody inside is not', async () => {
   const { clock, locks } = timed()
   const barrier = locks.barrier('b', 1)
   const stays = await barrier.enter()

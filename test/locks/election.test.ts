@@ -147,7 +147,7 @@ for (const [when, isAsked] of [
 }
 
 /** Who stands aside for another keeps what it has until its new place is taken; that place takes its time here. */
-test('a candidate that stands aside is queued before it releases, so nobody of a lower priority leads meanwhile', async () => {
+test('a candidate that steps aside is queued before it releases, so nobody of a lower priority leads meanwhile', async () => {
   const store = memory()
   let stands = (): void => {}
   const mayStand = new Promise<void>((resolve) => {

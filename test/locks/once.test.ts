@@ -62,7 +62,7 @@ function slowToRead(store: DriverFactory, clock: FakeClock, late: () => number):
   }
 }
 
-test('`wait` bounds the whole call: what the first look took is not waited for again', async () => {
+test('`wait` bounds the whole call, including the first look', async () => {
   const clock = fakeClock()
   const env = { ...systemEnv(), clock }
   const store = memory()

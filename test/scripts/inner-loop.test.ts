@@ -81,7 +81,7 @@ test('a file that cannot be transpiled is named with its position, and no test r
   assert.doesNotMatch(output, /ℹ tests/)
 })
 
-test('a test that fails is not run again', () => {
+test('a failed test is not run again', () => {
   const path = 'test/core/duration.test.ts'
   const counter = join(copy, 'runs')
   writeFileSync(

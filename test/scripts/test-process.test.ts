@@ -55,7 +55,7 @@ test('a file that ends before its closing lines, or with a code although all pas
   assert.match(code.failures, /✖ code ended with 3/)
 })
 
-test('a file that prints nothing any more is ended with the processes it started', async () => {
+test('a file that stops printing is terminated with the processes it started', async () => {
   const child =
     "spawn(process.execPath, ['-e', 'console.log(process.pid); setInterval(() => {}, 1e6)'], { stdio: ['ignore', 'inherit', 'ignore'] })"
   const one = start(

@@ -17,7 +17,7 @@ after(() => machine.close())
 
 const lingers = ({ visits }: Plan) => visits.some(({ linger = 0 }) => linger > 0)
 
-test('a store that keeps nothing has the schedules that it had', () => {
+test('a store without lock caching keeps its schedules', () => {
   const kind = redisStore(machine)
   for (let number = 0; number < 500; number++) {
     const [keeps, not] = [kind, { ...kind, caching: false }].map((kind) => createPlan(kind, 3, number))

@@ -53,7 +53,7 @@ test('a leaked worker thread is caught', async () => {
   await caught(/a worker, made\n.*leaks\.test/, () => worker.terminate())
 })
 
-test('a timer that has fired, was cleared, or is awaited is no leak', async () => {
+test('a timer that has fired, was cleared, or is awaited is not a leak', async () => {
   await promisify(setTimeout)(1)
   await new Promise((resolve) => setTimeout(resolve, 1))
   clearTimeout(setTimeout(() => {}, 60_000))

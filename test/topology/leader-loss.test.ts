@@ -86,7 +86,7 @@ const rotated = (urls: readonly string[], i: number) =>
 /** A lease that is given its whole ttl again by the new leader, an election, and a request. */
 const etcdBound = (ttl: number) => 2 * Math.ceil((ttl * 1.1) / 1000) * 1000 + 5_000
 
-test('ZooKeeper: waiting goes on when the leader is killed, and when it freezes', async (t) => {
+test('ZooKeeper: waiting continues when the leader is killed, and when it freezes', async (t) => {
   await using ensemble = await startEnsemble()
   const sessionTimeout = 4_000
   /** Two fifths of the time-out to notice, an eighth for each other server, and the election. */
@@ -102,7 +102,7 @@ test('ZooKeeper: waiting goes on when the leader is killed, and when it freezes'
 })
 
 for (const [protocol, over] of protocols) {
-  test(`etcd, ${protocol}: waiting goes on when the leader is killed, and when it freezes`, async (t) => {
+  test(`etcd, ${protocol}: waiting continues when the leader is killed, and when it freezes`, async (t) => {
     await using cluster = await startEtcdCluster(3)
     const ttl = 1_000
     const bound = etcdBound(ttl)
@@ -143,7 +143,7 @@ test('etcd: a lease of a dead process under a dead leader expires within the bou
   await cluster.leader()
 })
 
-test('Consul: waiting goes on when the leader is killed, and when it freezes', async (t) => {
+test('Consul: waiting continues when the leader is killed, and when it freezes', async (t) => {
   await using cluster = await startConsulCluster(3)
   const ttl = 1_000
   /** Twice the ttl, counted again by a new leader, and an election. */

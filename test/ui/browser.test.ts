@@ -277,7 +277,7 @@ describe('over one store', () => {
   })
 })
 
-test('a store that goes away is shown as such, and again when it is back', async () => {
+test('a store that goes down is shown as such, and again when it is back', async () => {
   const server = await startRedis()
   const client = new Redis(server.url, { maxRetriesPerRequest: 1 })
   client.on('error', () => undefined)

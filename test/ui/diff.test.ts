@@ -133,7 +133,7 @@ describe('a waiter', () => {
   })
 })
 
-test('a sample of some names leaves the others as they were', () => {
+test('a sample of some names leaves the others unchanged', () => {
   const [first] = steps([standing([holder('x', 0)]), standing([holder('y', 0)], [], 'b')])
   const sample: Sample = { at: start + 500, standings: [standing([])], only: new Set(['a']) }
   const { gone, entries } = step(first?.entries ?? new Map(), sample)

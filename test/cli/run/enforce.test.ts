@@ -99,7 +99,7 @@ test('a command that ended by itself is no longer enforced', async () => {
   assert.ok(groupAlive(group))
 })
 
-test('a group of nothing but zombies is gone', async () => {
+test('a group of only zombies counts as gone', async () => {
   // The child of a process that never asks for it, in a group of its own.
   const { lines } = await command('setsid true & echo ready; echo $!; exec sleep 60')
   await until(() => lines[1])

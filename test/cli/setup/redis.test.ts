@@ -152,7 +152,7 @@ describe('the set-up of other forms of Redis', () => {
     assert.equal((await look(replica?.url ?? '')).told('replicas').verdict, 'bad')
   })
 
-  it('a Cluster: each master is looked at, and what they agree on is said once', async () => {
+  it('a Cluster: each master is examined, and common findings are reported once', async () => {
     await using setup = await startCluster({ persistence: 'aof-always' })
     const [odd] = setup.masters
     await odd?.cli('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru', 'maxmemory', '100mb')

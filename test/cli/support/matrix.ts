@@ -18,7 +18,7 @@ export function matrix(names: readonly StoreName[]): void {
       const at = onStore(name)
       describe('healthy', { concurrency: 3 }, () => healthy(name, at))
       if (name !== 'local')
-        test('a store that goes away: the command is ended before its lease is over, and questions end', () =>
+        test('a store that goes down: the command is terminated before its lease ends, and requests end', () =>
           gone(name, at()))
     })
 }
@@ -67,7 +67,7 @@ function healthy(name: StoreName, at: () => Scene): void {
   test('verify judges it', () => verified(name, at()))
   test('schema prints SQL for databases, and is refused for the others', () => schema(name, at()))
   if (name !== 'local')
-    test('a store that is not there is reported at once, with address and reason', () => nobody(name, at()))
+    test('an unreachable store is reported at once, with address and reason', () => nobody(name, at()))
 }
 
 const said = ({ code, stdout, stderr }: Ended) => [code, stdout, stderr]

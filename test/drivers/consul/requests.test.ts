@@ -40,7 +40,7 @@ test('an uncontended mutex costs two requests, a reader and a permit three', asy
   )
 })
 
-test('a try that finds it taken costs two requests and puts no place', async (t) => {
+test('a try that finds it taken costs two requests and creates no queue entry', async (t) => {
   const [a, b] = [driverOf(t, server.url), driverOf(t, server.url)]
   const grant = await a.acquire(claim('taken'), once())
   await (await b.acquire(claim('other', { ttl }), once()))?.release()

@@ -110,7 +110,7 @@ test('each of many enters with one request, and a hand-over costs two and a watc
   await (await all[50]?.grant)?.release()
 })
 
-test('a store that does not answer gets a bounded number of requests, and all of many when it does', async (t) => {
+test('a silent store gets a bounded number of requests, and all of them when it replies', async (t) => {
   const name = 'silent'
   const driver = driverOf(t, server.url)
   await (await driver.acquire(claim('warm', { ttl }), once()))?.release()

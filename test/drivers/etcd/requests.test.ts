@@ -37,7 +37,7 @@ test('so do a try, a reader and a permit', async (t) => {
   assert.deepEqual(paths, ['/v3/kv/txn', '/v3/kv/deleterange'])
 })
 
-test('a try that finds it taken costs one request and leaves no place', async (t) => {
+test('a try that finds it taken costs one request and leaves no queue entry', async (t) => {
   const [a, b] = [driverOf(t, server.url), driverOf(t, server.url)]
   const grant = await a.acquire(claim('taken'), once())
   await b.acquire(claim('other', { ttl }), once())

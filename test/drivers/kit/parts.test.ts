@@ -154,7 +154,7 @@ test('one beat is for all, tells each what it found, and moves the deadline from
   assert.deepEqual(late.heard, ['gone'])
 })
 
-test('a session with waiters beats by itself, says so when it cannot, and ends when its time is over', async () => {
+test('a session with waiters sends heartbeats by itself, reports failures, and ends when its time is over', async () => {
   const clock = fakeClock()
   let beats = 0
   const ask = async (): Promise<HeartbeatReply> => {

@@ -162,7 +162,7 @@ test('an overdue and a forced holder are notified that they have lost', async ()
   broker.stop()
 })
 
-test('a client that says goodbye releases everything, queue entries too', () => {
+test('a client that disconnects cleanly releases everything, including queue entries', () => {
   const { enter, broker } = desk()
   const [a, b, c] = [enter(), enter(), enter()]
   a.call(...acquire('a'))
@@ -191,7 +191,7 @@ test('a client that is cut off and lives keeps its hold, and not its position in
   broker.stop()
 })
 
-test('a call that arrives once more does not shorten a hold extended since, nor after the broker was replaced', async () => {
+test('a call that arrives again does not shorten a hold extended since, nor after the broker was replaced', async () => {
   const place = desk()
   const a = place.enter()
   const ends = async (at: Desk) => {

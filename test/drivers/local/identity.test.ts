@@ -24,7 +24,7 @@ test('without a file descriptor left a process does not pass for one of an unkno
   })
 })
 
-test('a process of another boot has ended; of one of an unknown boot its pid decides', linux, () => {
+test('a process of another boot has ended; for an unknown boot its pid decides', linux, () => {
   const here = thisProcess()
   const other = (more: Partial<ProcessIdentity>) => hasExited({ ...here, ...more }, here)
   assert.equal(other({ boot: 'another' }), true)

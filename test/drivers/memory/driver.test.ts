@@ -52,7 +52,7 @@ test('a waiter learns who holds and its place, and is granted by the release', a
   assert.ok((second.answer?.token ?? 0) > first.token)
 })
 
-test('a single attempt that finds it taken also says by whom', async () => {
+test('a single attempt that finds it taken also names the holder', async () => {
   const { client } = store()
   await take(client('host:1'), 'x')
   const wait = once()
@@ -72,7 +72,7 @@ test('a waiter is granted when the silent holder is overdue, and knows how long 
   assert.equal(await silent.release(), 'lost')
 })
 
-test('a claim that arrives once more does not shorten a hold extended since', async () => {
+test('a claim that arrives again does not shorten a hold extended since', async () => {
   const { client } = store()
   const driver = client()
   const asked = claim('x', { ttl: 1_000 })
@@ -98,7 +98,7 @@ test('renewals keep the waiter waiting', async () => {
   assert.equal(second.done, true)
 })
 
-test('a wait that ends leaves no trace: the place goes to the next', async () => {
+test('a wait that ends leaves no trace: the next waiter moves up', async () => {
   const { client } = store()
   const holder = await take(client(), 'x')
   const wait = waiting()
@@ -114,7 +114,7 @@ test('a wait that ends leaves no trace: the place goes to the next', async () =>
   assert.ok(next.answer)
 })
 
-test('a wait that is over before it begins takes nothing', async () => {
+test('a wait that has expired before it starts takes nothing', async () => {
   const { client } = store()
   const wait = waiting()
   wait.end()

@@ -174,7 +174,7 @@ test('an overdue holder is dropped by the next request, and the head of the queu
   assert.equal(t.release('a').answer, 'lost')
 })
 
-test('a renewal moves the end; one that comes too late does not', () => {
+test('a renewal moves the deadline; one that arrives too late does not', () => {
   const t = table()
   t.ask('a')
   t.move(99)
@@ -282,7 +282,7 @@ test('a cancelled waiter leaves the queue, and those behind it move up', () => {
   assert.equal(t.cancel('w').answer, false)
 })
 
-test('a cancel that comes after the grant gives it back', () => {
+test('a cancel that arrives after the grant releases it', () => {
   const t = table()
   t.ask('a')
   t.ask('b')

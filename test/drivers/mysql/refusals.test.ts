@@ -81,7 +81,7 @@ describe('with a server', { concurrency: false }, () => {
     await expecting.mutex('x').run(() => undefined)
   })
 
-  it('a connection inside a transaction is refused: what is not committed holds for nobody', async (t) => {
+  it('a connection inside a transaction is refused: an uncommitted grant holds for nobody', async (t) => {
     const pool = createPool(server.url)
     pool.pool.on('connection', (connection) => connection.query('set autocommit = 0'))
     const locks = createLocks(mysql({ pool }))

@@ -79,7 +79,7 @@ test('without linger, a release goes to the store', async (t) => {
   assert.equal(await holder(b, 'plain'), undefined)
 })
 
-test('a waiter elsewhere is given it at once, without looking again', async (t) => {
+test('a waiter elsewhere gets it at once, without polling again', async (t) => {
   const [a, b] = peers(t)
   const token = await cached(a, 'wanted')
   const lease = await b.locks.mutex('wanted').acquire({ wait: 60_000 })

@@ -99,7 +99,7 @@ test('200 dead waiters ahead of a polling waiter, and of a try: both are served 
   assert.equal(await tried?.release(), 'released')
 })
 
-test('100 readers behind one writer all come in when it leaves', async (t) => {
+test('100 readers behind one writer are all admitted when it leaves', async (t) => {
   const { locks, client } = peer(t, server.port, quiet)
   const writer = await locks.readWrite('readers').write.acquire()
   const { driver } = driverOf(t, server.port, quiet)
@@ -114,7 +114,7 @@ test('100 readers behind one writer all come in when it leaves', async (t) => {
   for (const reader of readers) assert.equal(await reader?.release(), 'released')
 })
 
-test('100 readers come in when a writer before them becomes one, or is taken the lock from', async (t) => {
+test('100 readers are admitted when a writer before them becomes a reader, or loses the lock by force', async (t) => {
   const { driver } = driverOf(t, server.port, quiet)
   const others = driverOf(t, server.port, quiet).driver
   for (const end of ['downgrade', 'force', 'cancel'] as const) {
@@ -161,7 +161,7 @@ test('after a restart with its data, whom a holder that only held lets in is not
   await next.release()
 })
 
-test('1,000 permits whose holders died are taken back some at a time, and the next one asks again at once', async (t) => {
+test('1,000 permits whose holders died are reclaimed some at a time, and the next waiter polls again at once', async (t) => {
   const mode = { kind: 'permits', take: 1, of: 1_000 } as const
   const { driver, client } = driverOf(t, server.port, quiet)
   const all = Array.from({ length: 1_000 }, () =>

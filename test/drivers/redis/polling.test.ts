@@ -118,7 +118,7 @@ test('a lock reserved for a polling waiter admits compatible claims', async (t) 
   if (performance.now() - since < 1_500) assert.equal(third, undefined, 'its permit was given away')
 })
 
-test('a waiter behind one that a place is kept free for asks again when that waiter is given up', async (t) => {
+test('a waiter behind one that the lock is reserved for polls again when that waiter is given up', async (t) => {
   const [holder, silent, behind] = [
     peer(t, server.port),
     peer(t, server.port, { subscriber: false }),

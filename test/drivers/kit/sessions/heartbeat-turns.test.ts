@@ -41,7 +41,7 @@ for (const answer of ['kept', 'failed'] as const)
     assert.deepEqual([heartbeats, renewed + failed, turns.length], [1, 1_000, 0])
   })
 
-test('a hold that leaves does not look at the others', () => {
+test('a hold that leaves does not examine the others', () => {
   const clock = fakeClock()
   const session = new Session(async () => 'ended', clock, 'a session', 30_000, clock.now())
   let looks = 0
