@@ -100,6 +100,26 @@ test('a script whose lock is force-released is terminated, with its children', a
   assert.equal(code, 0)
   await running.ended
   await until(() => !alive(leader))
+  // By the process beside it, which outlives it for a moment.
+  await until(() => /^holdfast: "taken": .*(stopping|ending) the script with SIG/m.test(running.stderr()))
+})
+
+test('why a script is ended is told through its pipe, and that of a substitution is not kept open', async () => {
+  const told = join(folder, 'told.txt')
+  const { running } = leading(`
+    exec 2> >(exec setsid cat > ${told})
+    echo there >&2
+    until [ -s ${told} ]; do sleep 0.05; done
+    token=$(holdfast hold piped --for $$ --ttl 9s 2>&1)
+    holdfast release piped --token "$token"
+    holdfast hold piped --for $$ --ttl 9s
+    sleep 60
+  `)
+  await until(() => /released "piped"\n\d+\n/.test(running.stdout()))
+  const { code } = await cli('release', 'piped', '--yes', ...on)
+  assert.equal(code, 0)
+  await running.ended
+  await until(() => /^holdfast: "piped": .*(stopping|ending) the script with SIG/m.test(readOr(told)))
 })
 
 test('a script that holds for longer than --max-hold is ended', async () => {

@@ -3,6 +3,7 @@ import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
 import { badInput, CliError, exits } from '../exit.js'
+import { mayKeepErrors } from '../hold/errors.js'
 import { checkFolder } from '../hold/handle.js'
 import type { HoldPlan, ToStarter } from '../hold/messages.js'
 import { parseOwner } from '../hold/owner.js'
@@ -35,7 +36,9 @@ export function holdCommandLine(program: Command): void {
     const owner = parseOwner(options.for, name)
     checkFolder()
     const { claim, conflictExitCode, report } = await createRequest([name], options, 'owner')
-    process.exitCode = await start({ type: 'hold', claim, conflictExitCode, owner }, report)
+    const { json = false, quiet = false } = options
+    const told = mayKeepErrors(owner) ? { json, quiet } : undefined
+    process.exitCode = await start({ type: 'hold', claim, conflictExitCode, owner, told }, report)
   })
 }
 
@@ -46,7 +49,7 @@ function start(plan: HoldPlan, report: Report): Promise<number> {
     serialization: 'advanced',
     execArgv: [],
     // The child outlives this process: a shell that reads our output would wait for the child to end, too.
-    stdio: withoutCallers(['ignore', 'ignore', 'ignore', 'ipc']),
+    stdio: withoutCallers(['ignore', 'ignore', 'ignore', 'ipc', plan.told === undefined ? 'ignore' : 2]),
   })
   // The callback of the write reports it.
   process.stdout.on('error', () => undefined)

@@ -4,10 +4,12 @@
  * command of a run.
  */
 import type { Server } from 'node:net'
+import { quoted } from '../print.js'
 import type { Child, Ending } from '../run/child.js'
 import { endGroup } from '../run/group.js'
-import type { Report } from '../run/report.js'
+import { createTell, type Report } from '../run/report.js'
 import { holdFor, type SupervisorPlan } from '../run/supervisor.js'
+import { scriptErrors } from './errors.js'
 import { type Handle, listenFor, type Released } from './handle.js'
 import type { HoldPlan, ToBackground, ToStarter } from './messages.js'
 import { hasEnded, type Owner } from './owner.js'
@@ -26,17 +28,11 @@ function send(message: ToStarter): void {
   if (process.connected) process.send?.(message, () => undefined)
 }
 
-async function serve({ claim, conflictExitCode, owner }: HoldPlan): Promise<void> {
+async function serve({ claim, conflictExitCode, owner, told }: HoldPlan): Promise<void> {
   const errors: string[] = []
-  const report: Report = {
-    waiting: (...args) => send({ type: 'waiting', args }),
-    waited: () => send({ type: 'waited', args: [] }),
-    write: (...args) => {
-      const [, , text, error] = args
-      if (error === true && text !== undefined) errors.push(text)
-      send({ type: 'tell', args })
-    },
-  }
+  const script = told && scriptErrors()
+  const tellScript = told && script && createTell({ names: claim.names, ...told }, script.write)
+  const report = reportTo(claim, () => (held ? tellScript : undefined), errors)
   let over: (released: Released) => void = () => undefined
   const released = new Promise<Released>((resolve) => {
     over = resolve
@@ -53,11 +49,36 @@ async function serve({ claim, conflictExitCode, owner }: HoldPlan): Promise<void
   // A disconnect ends the wait, as it does for a run; once the lock is held, `adopt` decides.
   let held = false
   process.once('disconnect', () => held || process.emit('SIGTERM', 'SIGTERM'))
-  const plan: SupervisorPlan = { claim, conflictExitCode, env: process.env, jobControl: 'session', start }
+  const plan: SupervisorPlan = {
+    ...{ claim, conflictExitCode, env: process.env, jobControl: 'session', start },
+    ...(script && { onJudged: script.close }),
+  }
   const exitCode = await holdFor(plan, report)
   send({ type: 'over', exitCode })
   over({ exitCode, messages: errors })
   if (process.connected) process.disconnect()
+}
+
+/**
+ * @param script how to tell the script; undefined: not yet, or it cannot be told
+ * @param errors what a release is told
+ */
+function reportTo(
+  { names }: HoldPlan['claim'],
+  script: () => Report['write'] | undefined,
+  errors: string[],
+): Report {
+  return {
+    waiting: (...args) => send({ type: 'waiting', args }),
+    waited: () => send({ type: 'waited', args: [] }),
+    write: (...args) => {
+      const [event, facts, text, error] = args
+      if (error === true && text !== undefined) errors.push(text)
+      const tell = script()
+      if (tell === undefined) send({ type: 'tell', args })
+      else tell(event, facts, text && `${quoted(names)}: ${text}`, error)
+    },
+  }
 }
 
 /** The owner in the form of a started command: it ends when the owner does, or when the lock is to be released. */

@@ -21,6 +21,8 @@ export interface HoldPlan {
   readonly claim: RunRequest
   readonly conflictExitCode: number
   readonly owner: Owner
+  /** The standard error of the script is open here, too: how to write to it. */
+  readonly told: { readonly json: boolean; readonly quiet: boolean } | undefined
 }
 
 export type ToBackground = HoldPlan | { readonly type: 'kept' }

@@ -81,7 +81,7 @@ export function reportBusy(
 export function reportStopping(
   report: Report,
   { why, signal, detail }: Message<'stopping'>,
-  { maxHold }: RunRequest,
+  { maxHold, for: holder }: RunRequest,
 ): void {
   const losing = signal === 'SIGKILL' ? 'the lease is lost' : 'the lease is being lost'
   const reason = why === 'max-hold' ? `it ran longer than ${formatDuration(maxHold)}` : losing
@@ -89,23 +89,30 @@ export function reportStopping(
   report.write(
     'stopping',
     { why, signal, ...(detail !== '' && { detail }) },
-    `stopping the command with ${signal}: ${reason}${more}`,
+    `stopping ${subject(holder)} with ${signal}: ${reason}${more}`,
     true,
   )
 }
+
+/** What is stopped when the lease is lost. */
+const subject = (holder: RunRequest['for']): string => (holder === 'command' ? 'the command' : 'the script')
 
 /** The command was not started. */
 export function reportFailure(report: Report, error: Failure): void {
   report.write('failed', { error }, error.message, true)
 }
 
-export function reportDoubtful(report: Report, { stopIn, refusal }: Message<'doubtful'>): void {
+export function reportDoubtful(
+  report: Report,
+  { stopIn, refusal }: Message<'doubtful'>,
+  { for: holder }: RunRequest,
+): void {
   const what =
     refusal === undefined ? 'the store does not answer' : `the lock is not renewed: ${plain(refusal)}`
   report.write(
     'doubtful',
     { stopIn: Math.round(stopIn), ...(refusal !== undefined && { refusal }) },
-    `${what}; the command will be stopped in ${formatDuration(stopIn)} unless it ${refusal === undefined ? 'does' : 'is'}`,
+    `${what}; ${subject(holder)} will be stopped in ${formatDuration(stopIn)} unless it ${refusal === undefined ? 'does' : 'is'}`,
   )
 }
 
@@ -145,7 +152,8 @@ export function reportTakeOver(report: Report, why: string, run: Run): number {
     return exits.internal
   }
   const facts = { why: 'lost', signal: 'SIGKILL', detail: why }
-  if (ending === undefined) report.write('stopping', facts, `${why}; ending the command with SIGKILL`, true)
+  if (ending === undefined)
+    report.write('stopping', facts, `${why}; ending ${subject(run.for)} with SIGKILL`, true)
   else {
     const text = `${why}; it is not known whether the lock was held until the command ended, with code ${ending.code}`
     report.write('lost', { code: ending.code, detail: why }, text, true)

@@ -29,21 +29,29 @@ const quietPeriod = 1000
 const redraw = 1000
 
 export function createReport(options: ReportOptions): Report {
-  const { stream, quiet } = options
+  const { stream } = options
   // A closed terminal is no reason to abandon the command.
   stream.on('error', () => undefined)
-  const [name, ...others] = options.names
-  const about = others.length === 0 ? { name } : { names: options.names }
-  const tell: Report['write'] = (event, facts, text, error = false) => {
-    if (options.json) stream.write(`${json({ event, ...about, ...facts })}\n`)
-    else if (text !== undefined && (error || !quiet)) stream.write(`holdfast: ${text}\n`)
-  }
+  const tell = createTell(options, (line) => void stream.write(line))
   const wait = waitReport(options, tell)
   const pausing: Report['write'] = (...told) => {
     wait.pause()
     tell(...told)
   }
   return { ...wait, write: pausing }
+}
+
+/** @param write gets whole lines */
+export function createTell(
+  { names, json: asJson, quiet }: Omit<ReportOptions, 'stream'>,
+  write: (line: string) => void,
+): Report['write'] {
+  const [name, ...others] = names
+  const about = others.length === 0 ? { name } : { names }
+  return (event, facts, text, error = false) => {
+    if (asJson) write(`${json({ event, ...about, ...facts })}\n`)
+    else if (text !== undefined && (error || !quiet)) write(`holdfast: ${text}\n`)
+  }
 }
 
 function waitReport(

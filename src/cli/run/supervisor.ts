@@ -59,6 +59,8 @@ export interface CommandPlan extends Plan {
 export interface SupervisorPlan extends Plan {
   readonly jobControl: JobControl
   start(tokens: readonly number[], onStopped: () => void): Promise<Child>
+  /** The command has ended, and why it was stopped, if it was, has been reported. */
+  onJudged?(): void
 }
 
 /** @returns the exit code. @throws CliError before anything is locked. */
@@ -173,7 +175,7 @@ class Supervisor {
       case 'proof':
         return this.#onProof(message.heldUntil)
       case 'doubtful':
-        return reportDoubtful(this.#report, message)
+        return reportDoubtful(this.#report, message, this.#plan.claim)
       case 'stopping':
         this.#stopping = true
         this.#onProof(this.#heldUntil)
@@ -182,7 +184,7 @@ class Supervisor {
         // No command is left to end in the lock process's place.
         this.#deadman.stop()
         this.#held = message.held
-        return
+        return this.#plan.onJudged?.()
       case 'signal':
         return this.#onSignal(message.signal as ForwardedSignal)
       case 'done':
