@@ -61,6 +61,11 @@ interface Line {
 interface Sent extends Batch {
   readonly script: Script
   readonly items: readonly Item[]
+  readonly how: 'EVALSHA' | 'EVAL'
+  /** Only the first key of each item was sent. */
+  readonly hashAlone: boolean
+  /** Clock reading of the first send. */
+  readonly began: number
 }
 
 export interface Pipeline {
@@ -127,71 +132,73 @@ export function createPipeline(
       if (items.length === 0) continue
       line.items = []
       const step = connection.cluster ? 1 : maxBatch(script)
-      if (items.length <= step) send(script, items, 'EVALSHA')
-      else for (let i = 0; i < items.length; i += step) send(script, items.slice(i, i + step), 'EVALSHA')
+      if (items.length <= step) send(script, items)
+      else for (let i = 0; i < items.length; i += step) send(script, items.slice(i, i + step))
     }
   }
 
-  /**
-   * @param since the epoch of the first send; a resend keeps it, for example with the full text to a server that lacks the script
-   * @param answerTimeout clock reading until which to wait for the slot to have an owner
-   */
+  /** @param before the send that this one repeats: replies count as of its epoch, and the wait for an owner of the slot goes on */
   const send = (
     script: Script,
     items: readonly Item[],
-    how: 'EVALSHA' | 'EVAL',
-    since = epoch,
+    how: 'EVALSHA' | 'EVAL' = 'EVALSHA',
+    before?: Sent,
     hashAlone = false,
-    answerTimeout = clock.now() + settling,
   ) => {
     const { boot, args } = header(items[0]?.keys[0] ?? '')
-    const first = boot === undefined ? [] : [boot]
     const one = items.length === 1 && !hashAlone ? items[0] : undefined
-    const keys = first.concat(
-      one?.keys ?? items.flatMap((item) => (hashAlone ? item.keys.slice(0, 1) : item.keys)),
-    )
-    const argv = args.concat(one?.args ?? items.flatMap((item) => item.args))
-    const text = how === 'EVAL' ? script.text : scriptHash(script)
+    const keys = one?.keys ?? items.flatMap((item) => (hashAlone ? item.keys.slice(0, 1) : item.keys))
+    const argv = [...args, ...(one?.args ?? items.flatMap((item) => item.args))]
+    const sent = clock.now()
     const flight: Sent = {
-      sent: clock.now(),
-      epoch: since,
+      sent,
+      epoch: before?.epoch ?? epoch,
       broken: false,
       twice: false,
       replicas: 0,
       script,
       items,
+      how,
+      hashAlone,
+      began: before?.began ?? sent,
     }
     for (const { callbacks } of items) callbacks.leaving?.(flight)
     flights.add(flight)
-    disarm ??= nextCheckAt(flight.sent + timeout)
-    const failed = (error: unknown) => {
-      const says = (code: string) => error instanceof Error && error.message.startsWith(code)
-      if (says('NOSCRIPT') && flights.delete(flight))
-        send(script, items, 'EVAL', since, hashAlone, answerTimeout)
-      // A lock without waiters has only its hash, and a single key is always found while a slot is being moved.
-      else if (says('TRYAGAIN') && !hashAlone && flights.delete(flight))
-        send(script, items, how, since, true, answerTimeout)
-      else if (says('CLUSTERDOWN') && clock.now() < answerTimeout) {
-        const again = () =>
-          flights.delete(flight) && send(script, items, how, since, hashAlone, answerTimeout)
-        // Retry after 50 ms, then after as long as it has waited so far: a cluster that stays down gets few requests.
-        const waited = clock.now() - (answerTimeout - settling)
-        clock.at(clock.now() + Math.max(50, waited), again)
-      } else crash(flight, error)
-    }
+    disarm ??= nextCheckAt(sent + timeout)
+    run(flight, boot === undefined ? keys : [boot, ...keys], argv)
+  }
+
+  const run = (flight: Sent, keys: readonly string[], args: readonly string[]) => {
+    const { script, how } = flight
+    const text = how === 'EVAL' ? script.text : scriptHash(script)
+    const fail = (error: unknown) => failed(flight, error)
     // A client that throws, instead of rejecting, would end the process from here.
     try {
       if (replicas.needed > 0 && maxUnconfirmed.includes(script)) {
         connection
-          .runAndWait(how, text, keys, argv, replicas.needed, replicas.timeout)
+          .runAndWait(how, text, keys, args, replicas.needed, replicas.timeout)
           .then(([reply, acknowledged]) => {
             flight.replicas = acknowledged
             complete(flight, reply)
-          }, failed)
-      } else connection.run(how, text, keys, argv).then((reply) => complete(flight, reply), failed)
+          }, fail)
+      } else connection.run(how, text, keys, args).then((reply) => complete(flight, reply), fail)
     } catch (error) {
-      failed(error)
+      fail(error)
     }
+  }
+
+  const failed = (flight: Sent, error: unknown) => {
+    const { script, items, how, hashAlone, began } = flight
+    const says = (code: string) => error instanceof Error && error.message.startsWith(code)
+    // To a server that lacks the script: the full text.
+    if (says('NOSCRIPT') && flights.delete(flight)) send(script, items, 'EVAL', flight, hashAlone)
+    // A lock without waiters has only its hash, and a single key is always found while a slot is being moved.
+    else if (says('TRYAGAIN') && !hashAlone && flights.delete(flight)) send(script, items, how, flight, true)
+    else if (says('CLUSTERDOWN') && clock.now() < began + settling) {
+      const again = () => flights.delete(flight) && send(script, items, how, flight, hashAlone)
+      // Retry after 50 ms, then after as long as it has waited so far: a cluster that stays down gets few requests.
+      clock.at(clock.now() + Math.max(50, clock.now() - began), again)
+    } else crash(flight, error)
   }
 
   const complete = (flight: Sent, replies: Reply) => {
@@ -201,7 +208,8 @@ export function createPipeline(
     if (flight.epoch === epoch && silent) down()
     flight.broken = epoch !== flight.epoch
     const { items } = flight
-    const each: readonly Reply[] = items.length === 1 ? [replies] : Array.isArray(replies) ? replies : []
+    if (items.length === 1) return deliver(flight, items[0] as Item, replies)
+    const each: readonly Reply[] = Array.isArray(replies) ? replies : []
     const whole = each.length === items.length
     for (let i = 0; i < items.length; i++) deliver(flight, items[i] as Item, whole ? each[i] : replies)
   }
