@@ -115,8 +115,7 @@ export class Hold implements WatchdogHooks {
     this.count--
     if (mode === 'shared') this.#readers--
     // A grant that expired while the machine slept is neither released nor handed over.
-    if (!this.#over) this.watchdog.checkNow()
-    const state = this.state()
+    const state = this.#over ? this.state() : this.watchdog.checkNow()
     if (state === 'released') return Promise.resolve('already-released')
     if (state === 'lost') return this.#leaveLost()
     if (this.count === 0) return this.#handOffOrRelease()

@@ -87,7 +87,7 @@ const shas = new Map<Script, string>()
 
 /**
  * @param replicas how many replicas must have every proof, and how long to wait for them in ms
- * @param on `up`: the connection is usable again. `answer`: a reply arrived; returns whether the silence before it was too long
+ * @param on `up`: the connection is usable again. `answer`: a reply arrived at that clock reading; returns whether the silence before it was too long
  */
 export function createPipeline(
   connection: Connection,
@@ -95,7 +95,7 @@ export function createPipeline(
   timeout: number,
   header: (key: string) => Preamble,
   replicas: { readonly needed: number; readonly timeout: number },
-  on: { up(): void; answer(): boolean },
+  on: { up(): void; answer(now: number): boolean },
 ): Pipeline {
   let epoch = 0
   let scheduled = false
@@ -204,7 +204,8 @@ export function createPipeline(
   const complete = (flight: Sent, replies: Reply) => {
     if (!flights.delete(flight)) return
     flight.twice = epoch !== flight.epoch
-    const silent = on.answer() || clock.now() - flight.sent >= timeout
+    const now = clock.now()
+    const silent = on.answer(now) || now - flight.sent >= timeout
     if (flight.epoch === epoch && silent) down()
     flight.broken = epoch !== flight.epoch
     const { items } = flight

@@ -69,7 +69,7 @@ export function createRuntime(
   const needed = { needed: replicas, timeout: replicaTimeout }
   const pipeline = createPipeline(connection, clock, settings.commandTimeout, header, needed, {
     up: () => check(),
-    answer: () => server.isCurrent(),
+    answer: (now) => server.isCurrent(now),
   })
   const server = createServer(connection, settings, clock, env.id().slice(0, 16), () => subscriber.move())
   const channel = channelName(settings.prefix, env.id())

@@ -42,8 +42,8 @@ export interface Server {
   reached(epoch: number): Promise<void> | undefined
   /** The server is not the one that was met: it must be met again. */
   changed(): void
-  /** The server has replied. @returns was it silent before for so long that another may have become the master meanwhile? */
-  isCurrent(): boolean
+  /** The server replied at clock reading `now`. @returns was it silent before for so long that another may have become the master meanwhile? */
+  isCurrent(now: number): boolean
 }
 
 /** How long a client is left alone after it was made to reconnect, in ms. */
@@ -166,9 +166,9 @@ export function createServer(
     changed() {
       at = -1
     },
-    isCurrent() {
+    isCurrent(now) {
       const silent = wasSilent()
-      heardAt = clock.now()
+      heardAt = now
       return silent
     },
   }
