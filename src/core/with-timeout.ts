@@ -45,7 +45,9 @@ class Answer<R> implements LazyTimer {
   }
 
   arm(): void {
-    this.#disarm = this.#engine.clock.at(this.#until, () => this.done(undefined))
+    const { clock } = this.#engine
+    // After a blocked event loop the reply may be there already: it is read first.
+    this.#disarm = clock.at(this.#until, () => clock.soon(() => this.done(undefined)))
   }
 
   done(result: R | undefined): void {

@@ -4,6 +4,7 @@ import { after, test } from 'node:test'
 import { createLocks } from 'holdfast'
 import { memory } from 'holdfast/memory'
 import type { ReleaseResult } from '../../src/core/driver.js'
+import { settle } from '../support/fake-clock.js'
 import { leakCheck } from '../support/leaks.js'
 import { type Script, script } from '../support/scripted-driver.js'
 
@@ -105,6 +106,33 @@ test('close() of many leases of a long ttl waits for a silent store no longer th
   assert.equal(closed, false)
   await s.clock.advance(5_000)
   await closing
+})
+
+test('a reply that waits behind a stalled event loop counts, although the time of its release is over', async () => {
+  const s = script()
+  const { lease, grant } = await taken(s)
+  let answer: (how: ReleaseResult) => void = () => assert.fail('nothing was sent')
+  s.onRelease = () =>
+    new Promise((resolve) => {
+      answer = resolve
+    })
+  const { at } = s.clock
+  // After a stall the event loop runs the timers that are due, and then reads the sockets.
+  s.clock.at = (time, fn, options) => {
+    const late = () => {
+      fn()
+      answer('released')
+    }
+    return at(time, late, options)
+  }
+  const released = lease.release()
+  await settle()
+  s.clock.stall(2_000)
+  await s.clock.advance(0)
+  assert.equal(await released, 'released')
+  await s.clock.advance(10_000)
+  assert.equal(grant.releases, 1)
+  await s.locks.close()
 })
 
 test('close() waits for a release on its way and does not repeat it', async () => {
