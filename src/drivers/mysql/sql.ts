@@ -21,16 +21,19 @@ import type { Tables } from './schema.js'
 
 /** The same however often a statement evaluates it; `SET timestamp` fixes it. */
 export const started: string = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
+/** SYSDATE is the only real time where an application has fixed the time, and both are local times. */
+const local = 'TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))'
 /**
- * How long the statement has been running when its row is examined; it may have waited for the row. Both times are local ones: a statement
- * that runs as daylight saving time begins or ends is an hour off. So no hold is judged or promised by it except to the safe side.
+ * How long the statement has been running when its row is examined; it may have waited for the row. No statement runs for half an hour: otherwise
+ * the time is fixed, or the session's time zone has jumped, as daylight saving time began or ended, and what counts is the difference in UTC. In the
+ * hour that a zone repeats, that of a fixed time may be an hour off.
  */
-const delay = 'TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))'
+const delay = `IF(${local} BETWEEN 0 AND 1800000000, ${local}, CAST((UNIX_TIMESTAMP(SYSDATE(6)) - UNIX_TIMESTAMP(NOW(6))) * 1000000 AS SIGNED))`
 /** To judge by: what has ended by this time has ended. */
 export const now: string = `(${started} + LEAST(0, ${delay}))`
 /** To promise from. A statement that evaluates it again gets the same or a later time. */
 export const later: string = `(${started} + GREATEST(0, ${delay}))`
-/** The present moment, for what hurts nobody when it is an hour off for once. */
+/** The present moment. */
 export const present: string = `(${started} + ${delay})`
 
 /**
