@@ -2,7 +2,7 @@
 // Second tier because it starts every shell there is.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { chmodSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { leakCheck } from '../support/leaks.js'
@@ -16,6 +16,8 @@ before(() => {
   writeFileSync(config, JSON.stringify({ stores: { prod: url, preview: url } }))
   chmodSync(config, 0o644)
   writeFileSync(join(folder, 'orders.json'), '{}')
+  writeFileSync(join(folder, 'my orders.json'), '{}')
+  mkdirSync(join(folder, 'certificates'))
 })
 
 /** The words of a line, the last of them unfinished, and what must and must not be offered for that. */
@@ -74,6 +76,11 @@ test('on a terminal, the tabulator key completes a command and a store', async (
     await shell.see('x --on prod ', 60_000)
     shell.type('-v\n')
     await shell.see("'prod' in ", 60_000)
+    await shell.see('ready> ', 60_000)
+    shell.type('holdfast demo --orders my\t')
+    await shell.see('my\\ orders.json ', 60_000)
+    shell.type('\x15holdfast demo --orders certif\t')
+    await shell.see('certificates/', 60_000)
   } finally {
     await shell.close()
   }

@@ -10,6 +10,12 @@ _holdfast_from() {
   while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen "$@")
 }
 
+_holdfast_files() {
+  _holdfast_from -f -- "$1"
+  # A space in a name is quoted, a folder gets its slash.
+  compopt -o filenames 2>/dev/null
+}
+
 _holdfast_stores() {
   _holdfast_from -W "$("$1" completion stores 2>/dev/null)" -- "$2"
   local names=\${#COMPREPLY[@]}
@@ -63,7 +69,7 @@ function spellings({ long, short }: OptionWords): string {
 
 function complete(value: Value): string {
   if (value === 'store') return '_holdfast_stores "$program" "$cur"'
-  if (value === 'file') return '_holdfast_from -f -- "$cur"'
+  if (value === 'file') return '_holdfast_files "$cur"'
   if (value === 'anything') return ':'
   return `_holdfast_from -W '${value.join(' ')}' -- "$cur"`
 }
