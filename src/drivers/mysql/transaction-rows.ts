@@ -183,7 +183,7 @@ async function forgetOn(connection: Connection, prefix: string): Promise<void> {
       const { rows } = await connection.query(sql.lockIdleRow(transactions, name, rowRetention.for))
       if (rows.length > 0) await connection.query(sql.dropRow(transactions, name))
     } finally {
-      await connection.query('COMMIT')
+      await connection.query('COMMIT AND NO CHAIN NO RELEASE')
     }
   }
 }

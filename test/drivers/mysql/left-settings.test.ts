@@ -25,6 +25,8 @@ const times = [
   'SET timestamp = UNIX_TIMESTAMP() - 3600',
   'SET timestamp = UNIX_TIMESTAMP() + 3600',
 ]
+/** Each COMMIT or ROLLBACK begins another transaction, or ends the connection. */
+const completions = ['SET completion_type = 1', 'SET completion_type = 2']
 const others = ['SET sql_select_limit = 1', 'SET sql_select_limit = 0', 'SET sql_safe_updates = 1']
 
 for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
@@ -46,7 +48,7 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
     }
 
     for (const strategy of ['row', 'session'] as const) {
-      for (const statement of [...times, 'SET sql_select_limit = 0']) {
+      for (const statement of [...times, 'SET sql_select_limit = 0', ...completions]) {
         it(`${strategy}: connections left after ${statement} hold what they say and take nothing from others`, async (t) => {
           const [a, b] = [start(t, strategy), start(t, strategy)]
           const name = `${strategy} ${statement}`

@@ -127,7 +127,8 @@ export function createSessions({ pool, commandTimeout }: Settings, clock: Clock,
     const ask = (statement: string) => withTimeout(clock, commandTimeout, connection.query(statement))
     try {
       // An application that shares the pool may have left a transaction open, another database in use, the time fixed or answers cut.
-      await ask('ROLLBACK')
+      // Whatever `completion_type` says, no other transaction begins, and the connection stays.
+      await ask('ROLLBACK AND NO CHAIN NO RELEASE')
       const { rows } = await ask('SELECT @@autocommit AS autocommit LIMIT 1')
       if (number(rows[0]?.[0]) !== 1) await ask('SET autocommit = 1')
       if (connection.database !== undefined) await ask(useDatabase(connection.database))
