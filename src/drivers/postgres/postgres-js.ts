@@ -24,6 +24,9 @@ export function raw(query: PostgresJsQuery | PromiseLike<unknown>): PromiseLike<
   return 'raw' in query ? query.raw() : query
 }
 
+/** Without values it is one simple query anyway; only early versions have to be told. */
+const simple = (query: PostgresJsQuery | PromiseLike<unknown>) => ('simple' in query ? query.simple() : query)
+
 /** @param rows of `raw()` */
 export function toAnswer(rows: unknown): Answer {
   const [row] = rows as readonly object[]
@@ -44,7 +47,7 @@ export function fromPostgresJs(sql: PostgresJs): Database {
     open: async (events) => only(sql, events),
     shared: {
       query: async (text, values) => toAnswer(await raw(unsafe(text, values.map(asText) as never[]))),
-      script: async (text) => void (await unsafe(text).simple()),
+      script: async (text) => void (await simple(unsafe(text))),
       ended: (gone) => onConnectionEnds(sql.options, gone),
       async listen(channel, onPayload, up) {
         const listening = await sql.listen(channel, onPayload, up)
@@ -120,7 +123,7 @@ function only({ unsafe }: PostgresJs, events: ConnectionEvents): Connection {
       return busy
     },
     query: async (text, values) => toAnswer(await asked(raw(unsafe(text, values.map(asText) as never[])))),
-    script: async (text) => void (await asked(unsafe(text).simple())),
+    script: async (text) => void (await asked(simple(unsafe(text)))),
     destroy: () => {
       end()
       // The instance keeps the connection; nothing of ours may stay on it.

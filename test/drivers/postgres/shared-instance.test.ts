@@ -12,17 +12,23 @@ import { until } from '../../support/until.js'
 const server = await startPostgres()
 after(() => server.stop())
 
-function start(t: TestContext, config: object = {}, options: Partial<PostgresOptions> = {}) {
-  const sql = postgresJs({
-    ...{ host: '127.0.0.1', port: server.port, user: 'postgres', database: 'postgres' },
-    ...{ max: 1, max_lifetime: null, onnotice: () => undefined, ...config },
-  })
-  const locks = createLocks(postgres({ pool: sql as never, ...options })) as unknown as Locks
+const settingsOf = (config: object = {}) => ({
+  ...{ host: '127.0.0.1', port: server.port, user: 'postgres', database: 'postgres' },
+  ...{ max: 1, max_lifetime: null, onnotice: () => undefined, ...config },
+})
+
+function locksOver(t: TestContext, sql: ReturnType<typeof postgresJs>, options: PostgresOptions): Locks {
+  const locks = createLocks(postgres(options)) as unknown as Locks
   t.after(async () => {
     await locks.close()
     await sql.end({ timeout: 1 })
   })
-  return { sql, locks }
+  return locks
+}
+
+function start(t: TestContext, config: object = {}, options: Partial<PostgresOptions> = {}) {
+  const sql = postgresJs(settingsOf(config))
+  return { sql, locks: locksOver(t, sql, { pool: sql as never, ...options }) }
 }
 type Peer = ReturnType<typeof start>
 
@@ -111,6 +117,18 @@ for (const strategy of ['row', 'session'] as const) {
       if (strategy === 'row') assert.equal(await a.locks.once(option, () => 'done'), 'done')
     })
   }
+}
+
+for (const strategy of ['row', 'session'] as const) {
+  test(`${strategy}: a wrapped instance that gives plain promises makes its tables and locks as any other`, async (t) => {
+    const wrap = () => {
+      const sql = postgresJs(settingsOf())
+      const unsafe = async (...given: Parameters<typeof sql.unsafe>) => await sql.unsafe(...given)
+      const pool = Object.assign(() => undefined, { unsafe, listen: sql.listen, options: sql.options })
+      return locksOver(t, sql, { pool: pool as never, strategy, schema: `wrapped_${strategy}` })
+    }
+    await lockAndWait(wrap(), wrap(), 'wrapped')
+  })
 }
 
 test('inTransaction over an instance with a transform.value locks as any other', async (t) => {

@@ -59,7 +59,7 @@ const cleanUpRetry = 100
 const maxPause = 1_000
 
 /** Read committed: a commit that can fail would come after locks were acquired or released. */
-const versionQuery = `select pg_backend_pid() as answer from set_config('default_transaction_isolation', 'read committed', false)`
+const versionQuery = `select pg_backend_pid()::pg_catalog.text as answer from set_config('default_transaction_isolation', 'read committed', false)`
 
 const missing = ['42883', '42P01', '3F000']
 
