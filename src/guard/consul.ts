@@ -47,8 +47,11 @@ export function guardedConsulTxn(
       const response = await send(`${url}/v1/kv/${encodePath(fenceKey)}?consistent`, { headers })
       if (response.status === 404) return undefined
       if (!response.ok) throw await refused(response)
-      const [found] = (await response.json()) as { Value: string; ModifyIndex: number }[]
-      return found && { token: Buffer.from(found.Value, 'base64').toString(), version: found.ModifyIndex }
+      const [found] = (await response.json()) as { Value: string | null; ModifyIndex: number }[]
+      // Consul gives null for an empty value.
+      return (
+        found && { token: Buffer.from(found.Value ?? '', 'base64').toString(), version: found.ModifyIndex }
+      )
     },
     async write(token, seen) {
       // Index 0: only if there is no such key.

@@ -53,7 +53,11 @@ export async function guardedTxn(
   const key = base64(fenceKey)
   const done = [{ request_put: { key, value: base64(digits(token)) } }, ...operations]
   const reply = (await send({
-    compare: [{ key, target: 'VALUE', result: 'LESS', value: base64(digits(token + 1)) }],
+    compare: [
+      { key, target: 'VALUE', result: 'LESS', value: base64(digits(token + 1)) },
+      // An empty value is less than any token; '/' is the character before '0'.
+      { key, target: 'VALUE', result: 'GREATER', value: base64('/') },
+    ],
     success: done,
     // To etcd a missing key is not less than any value; the same transaction checks for it separately.
     failure: [
@@ -68,8 +72,9 @@ export async function guardedTxn(
   })) as Reply
   const deciding = reply.succeeded === true ? reply : reply.responses?.[0]?.response_txn
   if (deciding?.succeeded === true) return deciding.responses?.slice(1) ?? []
-  const newest = deciding?.responses?.[0]?.response_range?.kvs?.[0]?.value
-  throw new StaleTokenError(name, token, newest === undefined ? undefined : tokenFrom(text(newest), fenceKey))
+  const there = deciding?.responses?.[0]?.response_range?.kvs?.[0]
+  // The gateway leaves out an empty value.
+  throw new StaleTokenError(name, token, there && tokenFrom(text(there.value ?? ''), fenceKey))
 }
 
 const digits = (token: number) => String(token).padStart(16, '0')

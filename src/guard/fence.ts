@@ -46,11 +46,15 @@ export function assertFresh(changed: number | bigint | null | undefined, fence: 
 }
 
 /**
- * Stores return tokens as numbers, bigints or text; nothing counts as 0. @throws TypeError for anything else: compared
- * as it is, it would let stale tokens in
+ * Stores return tokens as numbers, bigints or text; where there is no value, 0. @throws TypeError for anything else,
+ * and for empty text: compared as it is, it would let stale tokens in
  */
 export function tokenFrom(value: unknown, where: string): number {
   if (value === null || value === undefined) return 0
+  if (typeof value === 'string' && value.trim() === '')
+    throw new TypeError(
+      `${where} is empty where the newest token belongs; write that token there, or 0 if there was none`,
+    )
   const token = ['number', 'bigint', 'string'].includes(typeof value) ? Number(value) : Number.NaN
   if (Number.isNaN(token))
     throw new TypeError(

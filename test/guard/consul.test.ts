@@ -72,6 +72,22 @@ describe('the guard in Consul', () => {
     assert.equal(await read('stock'), '4')
   })
 
+  test('a fence key that is empty, or has what is no token, lets nobody in', async () => {
+    const write = () =>
+      guardedConsulTxn(
+        { url: server.url },
+        { fence: { name: 'a', token: 5 }, fenceKey: 'emptied/fence', operations: [set('emptied', 'stale')] },
+      )
+    await server.ask('PUT', '/v1/kv/emptied/fence', '')
+    await assert.rejects(write(), /^TypeError: emptied\/fence is empty where the newest token belongs/)
+    await server.ask('PUT', '/v1/kv/emptied/fence', 'none')
+    await assert.rejects(write(), /^TypeError: emptied\/fence has "none" where the newest token belongs/)
+    assert.equal(await read('emptied'), undefined)
+    await server.ask('PUT', '/v1/kv/emptied/fence', '0')
+    await write()
+    assert.equal(await read('emptied/fence'), '5')
+  })
+
   test('a fence key with path steps is refused: the key read would differ from the key written', async () => {
     for (const fenceKey of ['a/../b', '..', './a', '']) {
       const fence = { name: 'a', token: 1 }

@@ -66,6 +66,24 @@ describe('the guard in etcd', () => {
     assert.equal(await read('stock'), '7')
   })
 
+  test('a fence key that is empty, or has what is no token, lets nobody in', async () => {
+    const send = etcdGateway(server.url)
+    for (const [found, message] of [
+      ['', /^TypeError: emptied\/fence is empty where the newest token belongs/],
+      [' ', /^TypeError: emptied\/fence is empty where the newest token belongs/],
+      ['none', /^TypeError: emptied\/fence has "none" where the newest token belongs/],
+    ] as const) {
+      await send({ success: [put('emptied/fence', found)] })
+      const fence = { name: 'stock', token: 5 }
+      const operations = [put('emptied', 'stale')]
+      await assert.rejects(guardedTxn(send, { fence, fenceKey: 'emptied/fence', operations }), message)
+    }
+    assert.equal(await read('emptied'), undefined)
+    await send({ success: [put('emptied/fence', '0')] })
+    await guardedTxn(send, { fence: { name: 'stock', token: 5 }, fenceKey: 'emptied/fence', operations: [] })
+    assert.equal(await read('emptied/fence'), '0000000000000005')
+  })
+
   test('a refusal of etcd is reported', async () => {
     const operations = [{ request_put: { key: '' } }]
     const txn = guardedTxn(etcdGateway(server.url), {

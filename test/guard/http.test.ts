@@ -313,6 +313,18 @@ test('object store: the kit proves put-if-match with the token in the metadata',
   await stop()
 })
 
+test('object store: metadata that are empty where the token belongs let nobody in', async () => {
+  const { send, stop } = await listening(objectServer())
+  const meta = 'x-amz-meta-holdfast-token'
+  await send('/a', { method: 'PUT', body: 'before', headers: { [meta]: '' } })
+  await assert.rejects(
+    guardedPut(httpObjects('/', send), { key: 'a', body: 'stale', fence: { name: 'n', token: 5 } }),
+    /^TypeError: a is empty where the newest token belongs/,
+  )
+  assert.equal(await (await send('/a')).text(), 'before')
+  await stop()
+})
+
 test('object store: a key that a URL would treat as a path step is refused', async () => {
   const store = httpObjects('http://127.0.0.1:1/bucket/', () => Promise.reject(new Error('was sent')))
   for (const key of ['.', '..', ''])

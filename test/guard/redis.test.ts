@@ -103,6 +103,24 @@ describe('the guard in Redis', () => {
     client.disconnect()
   })
 
+  test('a fence that is empty, or has what is no token, lets nobody in', async () => {
+    const client = new Redis(server.url)
+    const write = () => guardedSet(client, { key: 'emptied', value: 1, fence: { name: 'a', token: 5 } })
+    for (const [found, message] of [
+      ['', /^TypeError: "\{emptied\}:fence" is empty where the newest token belongs/],
+      ['none', /^TypeError: "\{emptied\}:fence" has "none" where the newest token belongs/],
+      ['nan', /^TypeError: "\{emptied\}:fence" has "nan" where the newest token belongs/],
+    ] as const) {
+      await client.set('{emptied}:fence', found)
+      await assert.rejects(write(), message)
+    }
+    assert.equal(await client.get('emptied'), null)
+    await client.set('{emptied}:fence', '0')
+    await write()
+    assert.equal(await client.get('{emptied}:fence'), '5')
+    client.disconnect()
+  })
+
   test('redisFences and memoryFences let nobody in who is older than the newest', async () => {
     const client = new Redis(server.url)
     for (const fences of [redisFences(client), memoryFences()]) {

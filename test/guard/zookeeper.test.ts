@@ -134,6 +134,29 @@ describe('the guard in ZooKeeper', () => {
     assert.ok(refused > 0)
   })
 
+  test('a fence node that is empty, or has what is no token, lets nobody in', async () => {
+    const session = await open()
+    const client = clientOf(session)
+    for (const path of ['/emptied', '/emptied-fence'])
+      await client.multi([{ type: 'create', path, data: '' }])
+    const write = () =>
+      guardedMulti(client, {
+        fence: { name: 'a', token: 5 },
+        fencePath: '/emptied-fence',
+        operations: [{ type: 'setData', path: '/emptied', data: 'written', version: -1 }],
+      })
+    const found = (data: string) =>
+      client.multi([{ type: 'setData', path: '/emptied-fence', data, version: -1 }])
+    await assert.rejects(write(), /^TypeError: \/emptied-fence is empty where the newest token belongs/)
+    await found('none')
+    await assert.rejects(write(), /^TypeError: \/emptied-fence has "none" where the newest token belongs/)
+    assert.equal(String((await client.read('/emptied'))?.data), '')
+    await found('0')
+    await write()
+    assert.equal(String((await client.read('/emptied'))?.data), 'written')
+    await session.close()
+  })
+
   test('and catches one that looks before it writes', async () => {
     const careless = resource((client, id) => async (data, { name, token }) => {
       const newest = Number(String((await client.read(`/${id}-fence`))?.data ?? 0))
