@@ -11,6 +11,7 @@ import {
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { SecureContextOptions } from 'node:tls'
 import type { Clock } from '../../core/clock.js'
+import { notSentCodes } from './not-sent-codes.js'
 
 /** The keys and names that Node's `tls.connect` takes. */
 export interface TlsOptions
@@ -48,15 +49,6 @@ export class NoResponseError extends Error {
     this.wasSent = wasSent
   }
 }
-
-const notSentCodes = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'CERT_HAS_EXPIRED',
-])
 
 export class HttpHost {
   readonly url: URL
