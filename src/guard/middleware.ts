@@ -73,13 +73,17 @@ class LateError {
   })
 }
 
-/** The part of a request and response of Node, Express or Connect used here. The optional members exist on Node. */
+/**
+ * The part of a request and response of Node, Express or Connect used here. The optional members exist on Node;
+ * `stream` only over HTTP/2 (`node:http2`).
+ */
 export interface NodeRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly complete?: boolean
   readonly destroyed?: boolean
   readonly readableDidRead?: boolean
   readonly readableLength?: number
+  readonly stream?: { readonly readableEnded: boolean; readonly aborted: boolean } | undefined
   read?(): unknown
   unshift?(part: unknown): void
   on?(event: 'readable' | 'close', listener: () => void): unknown
@@ -90,6 +94,7 @@ export interface NodeResponse {
   readonly headersSent: boolean
   readonly destroyed?: boolean
   readonly closed?: boolean
+  readonly stream?: { readonly destroyed: boolean } | undefined
   setHeader(name: string, value: string): unknown
   // biome-ignore lint/suspicious/noExplicitAny: it is called with whatever the handler gives
   end: (...given: any[]) => any
@@ -141,8 +146,9 @@ export function expressStale(
 function answer(response: NodeResponse, { status, body }: Rejection): void {
   response.statusCode = status
   response.setHeader('content-type', 'application/json')
-  // Does not wait for the rest of an unwanted body.
-  if (status === 408 || status === 413) response.setHeader('connection', 'close')
+  // Does not wait for the rest of an unwanted body. HTTP/2 has no such header.
+  if ((status === 408 || status === 413) && response.stream === undefined)
+    response.setHeader('connection', 'close')
   response.end(JSON.stringify(body))
 }
 

@@ -22,7 +22,7 @@ export function fromNodeRequest<R extends NodeRequest>(
 /** Aborted when the client hangs up, and at once if it already has. Call it before anything is awaited: the event comes once. */
 export function hangUp(response: NodeResponse): AbortSignal {
   const gone = new AbortController()
-  if (response.destroyed || response.closed) gone.abort()
+  if (response.closed || isOver(response)) gone.abort()
   else response.once('close', () => gone.abort())
   return gone.signal
 }
@@ -52,7 +52,7 @@ export function onAnswered(response: NodeResponse, done: () => void): void {
   response.on?.('pipe', (source) => sources.add(source))
   response.on?.('unpipe', (source) => {
     sources.delete(source)
-    if (sources.size === 0 && response.destroyed) done()
+    if (sources.size === 0 && isOver(response)) done()
   })
 }
 
@@ -65,7 +65,9 @@ export function giveUp(response: object): void {
 async function received(request: NodeRequest, most: number, stop: AbortSignal): Promise<boolean> {
   const { 'content-length': length, 'transfer-encoding': chunked } = request.headers
   if (Number(length ?? 0) > most) return false
-  if ((chunked === undefined && Number(length ?? 0) === 0) || request.readableDidRead) return true
+  // Over HTTP/2 no header says whether a body follows.
+  const bodiless = request.stream === undefined && chunked === undefined && Number(length ?? 0) === 0
+  if (bodiless || request.readableDidRead) return true
   const parts: unknown[] = []
   let bytes = 0
   await new Promise<void>((resolve) => {
@@ -76,7 +78,7 @@ async function received(request: NodeRequest, most: number, stop: AbortSignal): 
         parts.push(part)
         bytes += part.length
       }
-      if (request.complete || request.destroyed || bytes > most || stop.aborted) over()
+      if (isComplete(request) || request.destroyed || bytes > most || stop.aborted) over()
     }
     const over = () => {
       request.off?.('readable', look)
@@ -92,4 +94,14 @@ async function received(request: NodeRequest, most: number, stop: AbortSignal): 
   if (bytes > most) return false
   for (const part of parts.reverse()) request.unshift?.(part)
   return true
+}
+
+/** Over HTTP/2, a request says so only after it has been read, and also when the client has hung up in the middle of it. */
+function isComplete({ complete, stream }: NodeRequest): boolean {
+  return stream === undefined ? complete === true : stream.readableEnded && !stream.aborted
+}
+
+/** Over HTTP/2, only the stream tells. */
+function isOver({ destroyed, stream }: NodeResponse): boolean {
+  return (stream?.destroyed ?? destroyed) === true
 }
