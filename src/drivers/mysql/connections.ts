@@ -9,7 +9,7 @@ import type { Clock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
 import { type Answer, type Connection, connect, type MysqlPool, number, text } from './client.js'
 import { onConnectionEnd } from './connection-end.js'
-import { inDatabase } from './database.js'
+import { qualifier } from './database.js'
 import { isConflict } from './failure.js'
 import type { ConnectionEvents } from './hold-check.js'
 import type { Settings } from './options.js'
@@ -35,8 +35,8 @@ export function createConnections(
   events: ConnectionEvents,
 ): Connections & { close(): void } {
   let out = 0
-  /** As `DATABASE()` would return it; known from the first connection on. */
-  let database: string | undefined
+  /** Known from the first connection on, if its options name a database. */
+  let qualify: ((statement: string) => string) | undefined
   const seenConnections = new WeakSet<object>()
   /** Functions that end the watch over each live connection. */
   const watches = new Set<() => void>()
@@ -74,8 +74,10 @@ export function createConnections(
     })
     watches.add(unwatch)
     const [incarnation, lowerCase] = rows[0] ?? []
+    const { database } = connection
     // Of these settings only 1 changes what `DATABASE()` returns.
-    database ??= number(lowerCase) === 1 ? connection.database?.toLowerCase() : connection.database
+    if (database !== undefined)
+      qualify ??= qualifier(prefix, number(lowerCase) === 1 ? database.toLowerCase() : database)
     const life = text(incarnation)
     if (life !== '') events.connected(life)
   }
@@ -86,8 +88,7 @@ export function createConnections(
     try {
       await meet(connection)
       const sent = clock.now()
-      const statement = database === undefined ? sql : inDatabase(sql, prefix, database)
-      const answer = await withTimeout(clock, timeout, connection.query(statement))
+      const answer = await withTimeout(clock, timeout, connection.query(qualify?.(sql) ?? sql))
       // Uncommitted, the change would keep the row locked, and take effect whenever the connection's next user commits: it goes with the connection.
       assertCommitted(answer)
       answered = true
@@ -159,15 +160,18 @@ function assertCommitted({ inTransaction }: Answer): void {
 export class NoAnswerError extends Error {}
 
 /** Gives up after `ms`. An answer that arrived while the event loop was blocked is read first. */
-export async function withTimeout<T>(clock: Clock, ms: number, answer: Promise<T>): Promise<T> {
-  let stop = () => {}
-  const late = new Promise<never>((_, reject) => {
+export function withTimeout<T>(clock: Clock, ms: number, answer: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
     const silent = () => reject(new NoAnswerError(`no answer within ${ms} ms`))
-    stop = clock.at(clock.now() + ms, () => clock.soon(silent), { ref: false })
+    const stop = clock.at(clock.now() + ms, () => clock.soon(silent), { ref: false })
+    const answered = (value: T) => {
+      stop()
+      resolve(value)
+    }
+    const failed = (error: unknown) => {
+      stop()
+      reject(error)
+    }
+    answer.then(answered, failed)
   })
-  try {
-    return await Promise.race([answer, late])
-  } finally {
-    stop()
-  }
 }

@@ -36,13 +36,14 @@ const quoted = (name: string) => `\`${name.replaceAll('`', '``')}\``
 export const useDatabase = (database: string): string => `USE ${quoted(database)}`
 
 /**
- * The statement, wherever its connection is. Nothing else in it can look like a table or `DATABASE()`: texts are written in hexadecimal.
+ * Makes any statement independent of the database its connection is in. Nothing else in it can look like a table or `DATABASE()`:
+ * texts are written in hexadecimal.
  * @param database as `DATABASE()` would return it
  */
-export function inDatabase(statement: string, prefix: string, database: string): string {
+export function qualifier(prefix: string, database: string): (statement: string) => string {
   const tables = new RegExp(`\`${prefix}(?=(?:locks|waiters|transactions|cells)\`)`, 'g')
   const literal = `CONVERT(x'${Buffer.from(database).toString('hex')}' USING utf8mb4)`
-  return statement
-    .replace(tables, (table) => `${quoted(database)}.${table}`)
-    .replaceAll('DATABASE()', () => literal)
+  const place = `${quoted(database)}.`
+  return (statement) =>
+    statement.replace(tables, (table) => place + table).replaceAll('DATABASE()', () => literal)
 }

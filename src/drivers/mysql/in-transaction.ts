@@ -4,7 +4,7 @@ import { systemClock } from '../../core/clock.js'
 import { AcquireTimeoutError, BackendError, DeadlockError } from '../../core/errors.js'
 import { checkName, describe } from '../../core/name.js'
 import { type Answer, checkPool, type MysqlPool, number, queryOn } from './client.js'
-import { inDatabase } from './database.js'
+import { qualifier } from './database.js'
 import { findErrno, toFailure } from './failure.js'
 import { parsePrefix } from './options.js'
 import { tableNames } from './schema.js'
@@ -93,12 +93,12 @@ async function take(
   if (typeof create !== 'boolean')
     throw new TypeError(`create must be true or false, got ${describe(create)}`)
   const { transactions } = tableNames(parsePrefix(prefix))
-  let database: string | undefined
-  const ask = (statement: string) =>
-    queryOn(connection, database === undefined ? statement : inDatabase(statement, prefix, database))
+  let qualify = (statement: string) => statement
+  const ask = (statement: string) => queryOn(connection, qualify(statement))
   try {
     await assertOpen(ask)
-    database = await ensureRow(pool, prefix, name, create)
+    const database = await ensureRow(pool, prefix, name, create)
+    if (database !== undefined) qualify = qualifier(prefix, database)
     if (!(await lockRow(ask, transactions, name, wait))) return undefined
     const { id } = await ask(sql.mint(transactions, name))
     return { name, token: id }

@@ -9,7 +9,7 @@ import { BackendError } from '../../core/errors.js'
 import { quote } from '../../core/name.js'
 import { type Connection, connect, type MysqlPool, text } from './client.js'
 import { withTimeout } from './connections.js'
-import { configuredDatabase, inDatabase } from './database.js'
+import { configuredDatabase, qualifier } from './database.js'
 import { findErrno, isMissingTable } from './failure.js'
 import { assertCommitting } from './runtime.js'
 import { creation, tableNames } from './schema.js'
@@ -106,7 +106,8 @@ async function forget(connection: Connection, prefix: string): Promise<void> {
 function inItsDatabase(connection: Connection, prefix: string): Connection {
   const { database, query } = connection
   if (database === undefined) return connection
-  return { ...connection, query: (statement) => query(inDatabase(statement, prefix, database)) }
+  const qualify = qualifier(prefix, database)
+  return { ...connection, query: (statement) => query(qualify(statement)) }
 }
 
 /** A connection that comes late goes back to the pool. */
