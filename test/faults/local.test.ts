@@ -134,13 +134,13 @@ describe('a full disk', () => {
   })
 })
 
-describe('a full disk without room for anything', () => {
-  /** Runs with files that may have no content at all. */
-  const cramped = (script: string): string => {
-    const run = spawnSync('sh', ['-c', 'ulimit -f 0; exec node --input-type=module -e "$1"', 'sh', script])
-    return String(run.stdout)
-  }
+/** Runs with files that may have no content at all. */
+const cramped = (script: string): string => {
+  const run = spawnSync('sh', ['-c', 'ulimit -f 0; exec node --input-type=module -e "$1"', 'sh', script])
+  return String(run.stdout)
+}
 
+describe('a full disk without room for anything', () => {
   test('is reported, and no empty draft stays in the directory', async () => {
     const directory = freshDirectory()
     const code = `import { createLocks } from 'holdfast'; import { local } from 'holdfast/local'
@@ -159,6 +159,54 @@ describe('a full disk without room for anything', () => {
       try { retire(${JSON.stringify(directory)}, 1, ${JSON.stringify(mark)}) } catch (error) { console.log(error.code) }`
     assert.equal(cramped(code), 'EFBIG\n')
     assert.deepEqual(readdirSync(directory), ['broker-1'])
+  })
+})
+
+describe('a disk that is full when a broker over a socket file ends, in a process that lives on', () => {
+  /** From now on, what is written beyond so many bytes of a file fails with EFBIG. */
+  const limit = ({ pid }: Taker, bytes: number) =>
+    assert.equal(spawnSync('prlimit', ['--pid', `${pid}`, `--fsize=${bytes}:`]).status, 0)
+
+  test('another process takes over at once', async () => {
+    const options = { directory: freshDirectory(), socket: 'file' } as const
+    const [broker, other] = [await start(options), await start(options)]
+    const held = await broker.acquire('x')
+    await broker.release(held)
+    limit(broker, 50)
+    await broker.close()
+    assert.ok((await other.acquire('x')).token > held.token)
+    assert.deepEqual(
+      readdirSync(options.directory).filter((name) => name.startsWith('draft-')),
+      [],
+    )
+  })
+
+  test('where nothing at all can be written, the others are told which process to end', async () => {
+    const options = { directory: freshDirectory(), socket: 'file' } as const
+    const [broker, other] = [await start(options), await start(options)]
+    await broker.acquire('x')
+    limit(broker, 1)
+    await broker.close()
+    const refusal = await until(() =>
+      other.tryAcquire('x').then(
+        () => assert.fail('a second broker'),
+        ({ code, message }) => `${code} ${message}`.includes('end that process') && `${code} ${message}`,
+      ),
+    )
+    assert.match(
+      refusal,
+      new RegExp(`^UNAVAILABLE .*in process ${broker.pid} .*broker-1 does not say that it has ended`),
+    )
+  })
+
+  test('a process that cannot publish its broker names the file and the remedy', async () => {
+    const directory = freshDirectory()
+    openRuntimeDirectory(directory, 'file')
+    const code = `import { createLocks } from 'holdfast'; import { local } from 'holdfast/local'
+      const locks = createLocks(local({ directory: ${JSON.stringify(directory)} }))
+      await locks.mutex('x').tryAcquire().catch((error) => console.log(error.code, error.message))
+      await locks.close()`
+    assert.match(cramped(code), /^BACKEND .*cannot write .*\/broker-1: EFBIG.*make room on its disk/)
   })
 })
 

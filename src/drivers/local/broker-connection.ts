@@ -10,6 +10,7 @@ import { BackendError } from '../../core/errors.js'
 import { hasThread, startStandby, useDirectory } from './broker-host.js'
 import { authenticate, type BrokerConnection, type ConnectionEnding } from './connection.js'
 import { type ElectionResult, elect, electByChance, findBroker, type Target } from './election.js'
+import { generationFile } from './file-election.js'
 import { recordedBroker } from './journal.js'
 import { thisProcess } from './processes.js'
 import type { Hello, Reply } from './protocol.js'
@@ -40,6 +41,8 @@ export interface BrokerLink {
   readonly up: boolean
   /** The process that runs the broker, as last reported by the broker or by the journal. */
   readonly brokerPid: number | undefined
+  /** Why no process may start another broker, where that is known. */
+  readonly obstacle: string | undefined
   /** Connects unless connected or connecting. */
   wake(): void
   /** Only while up. */
@@ -96,6 +99,7 @@ export function createBrokerLink(parts: BrokerLinkParts): BrokerLink {
   let up = false
   let closed = false
   let brokerPid: number | undefined
+  let obstacle: string | undefined
   let directory: string | undefined
   let leaveDirectory: (() => Promise<void>) | undefined
   let cutPause: (() => void) | undefined
@@ -164,11 +168,19 @@ export function createBrokerLink(parts: BrokerLinkParts): BrokerLink {
           : { ...ending, unauthenticated: true }
       }
       if (tries < 0) return ending
-      return outcome(ending, await elect(runtimeDirectory, target, code, tries > fallbackAfter, env))
+      const elected = await elect(runtimeDirectory, target, code, tries > fallbackAfter, env)
+      obstacle =
+        elected.is === 'unavailable' && code === 'ENOENT' ? missing(runtimeDirectory, target) : undefined
+      return outcome(ending, elected)
     } catch (error) {
       // Most likely the directory was deleted just now; any other cause will show again.
       return { entered: false, refusal: errorMessage(error), error }
     }
+  }
+
+  function missing({ directory }: RuntimeDirectory, { path, generation }: Target): string {
+    const file = generationFile(directory, generation.number)
+    return `its socket ${path} is gone, and ${file} does not say that it has ended, as after a full or read-only disk`
   }
 
   function outcome(ending: ConnectionEnd, elected: ElectionResult): ConnectionEnd {
@@ -246,6 +258,7 @@ export function createBrokerLink(parts: BrokerLinkParts): BrokerLink {
         up = true
         stopLooking()
         brokerPid = pid
+        obstacle = undefined
         parts.onUp(gone)
       },
     })
@@ -273,6 +286,9 @@ export function createBrokerLink(parts: BrokerLinkParts): BrokerLink {
     },
     get brokerPid() {
       return brokerPid ?? recordedPid()
+    },
+    get obstacle() {
+      return obstacle
     },
     wake,
     send: (text) => connection?.send(text),

@@ -10,7 +10,7 @@
  * a candidate that slept through several elections finds a higher number than its own and withdraws.
  */
 import { randomBytes } from 'node:crypto'
-import { readdirSync, readFileSync, unlinkSync } from 'node:fs'
+import { closeSync, openSync, readdirSync, readFileSync, unlinkSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { hasExited, type ProcessIdentity } from './processes.js'
 import { createAtomically, replaceAtomically } from './whole-file.js'
@@ -23,6 +23,9 @@ export interface Generation {
   readonly mark: ProcessIdentity | undefined
 }
 
+/** Where the name of the socket begins; an `x` in place of its `s`: the broker has ended, and there was no room to write that. */
+const nameAt = '{"socket":"'.length
+
 const pattern = /^broker-(\d+)$/
 
 export function currentGeneration(directory: string): Generation {
@@ -34,7 +37,7 @@ export function currentGeneration(directory: string): Generation {
       const { socket, mark } = JSON.parse(
         readFileSync(generationFile(directory, number), 'utf8'),
       ) as Generation
-      return { number, socket, mark }
+      return { number, socket: socket.startsWith('x') ? '' : socket, mark }
     } catch (error) {
       // Removed between the two calls, because a higher generation exists by now.
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
@@ -71,10 +74,30 @@ export function publish(directory: string, last: number, socket: string, mark: P
 
 /** Records that this broker has ended, so that the next need not check its process. @throws as fs does, also when it is not published */
 export function retire(directory: string, number: number, mark: ProcessIdentity): void {
-  const { mark: whose } = JSON.parse(readFileSync(generationFile(directory, number), 'utf8')) as Generation
+  const path = generationFile(directory, number)
+  const text = readFileSync(path, 'utf8')
+  const { mark: whose } = JSON.parse(text) as Generation
   // The directory was deleted, and other processes have restarted the count in it.
   if (whose?.pid !== mark.pid || whose.start !== mark.start) return
-  replaceAtomically(generationFile(directory, number), `${JSON.stringify({ socket: '', mark })}\n`)
+  try {
+    replaceAtomically(path, `${JSON.stringify({ socket: '', mark })}\n`)
+  } catch (error) {
+    // Full disk. One byte over another needs no room, and is seen before or after, never half.
+    if (text[nameAt] !== 's' || !overwrites(path, 'x', nameAt)) throw error
+  }
+}
+
+function overwrites(path: string, letter: string, at: number): boolean {
+  try {
+    const fd = openSync(path, 'r+')
+    try {
+      return writeSync(fd, letter, at) === 1
+    } finally {
+      closeSync(fd)
+    }
+  } catch {
+    return false
+  }
 }
 
 /** Removes the files of earlier brokers. Only for the broker of `number`, the newest. */

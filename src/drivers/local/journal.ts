@@ -21,6 +21,7 @@ import {
 import { join } from 'node:path'
 import { type JournalState, parseBroker, parseJournal, toLines } from './journal-lines.js'
 import { hasExited, type ProcessIdentity } from './processes.js'
+import { isFull, unwritable } from './whole-file.js'
 
 /** The size of a journal that is worth compacting, in bytes. */
 const compactThreshold = 256 * 1024
@@ -88,7 +89,7 @@ export function openJournal(
     } catch (error) {
       closeSync(next)
       unlinkSync(draft)
-      throw error
+      throw unwritable(journalFile(directory), error)
     }
     if (fd >= 0) closeSync(fd)
     fd = next
@@ -104,7 +105,7 @@ export function openJournal(
     } catch (error) {
       // Removes the part that was written: a whole line in it would count.
       ftruncateSync(fd, size)
-      throw error
+      throw unwritable(journalFile(directory), error)
     }
   }
 
@@ -160,11 +161,6 @@ function openExisting(directory: string): number {
   } catch {
     return -1
   }
-}
-
-function isFull(error: unknown): boolean {
-  const { code } = error as NodeJS.ErrnoException
-  return code === 'ENOSPC' || code === 'EDQUOT' || code === 'EFBIG'
 }
 
 /** A write may be partial; the next write then throws the reason. */

@@ -148,11 +148,13 @@ export function createSession(env: Env, directory: string, socket: SocketKind | 
   }
 
   function silent(): BackendError {
-    const { brokerPid } = link
+    const { brokerPid, obstacle } = link
     const whose = brokerPid === undefined ? '' : ` in process ${brokerPid}`
     return new BackendError(
       'local',
-      `the broker of ${directory}${whose} gave no answer within ${answerTimeout} ms; is that process stopped? Continue it or end it`,
+      obstacle === undefined
+        ? `the broker of ${directory}${whose} gave no answer within ${answerTimeout} ms; is that process stopped? Continue it or end it`
+        : `the broker of ${directory}${whose} does not answer: ${obstacle}; end that process`,
       { unanswered: true },
     )
   }

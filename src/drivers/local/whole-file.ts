@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { linkSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** Creates the file unless it exists. @returns false when another process was first @throws what `fs` throws */
+/** Creates the file unless it exists. @returns false when another process was first @throws what `fs` throws, with the file's name */
 export function createAtomically(path: string, text: string): boolean {
   return throughDraft(path, text, (draft) => {
     try {
@@ -16,7 +16,7 @@ export function createAtomically(path: string, text: string): boolean {
   })
 }
 
-/** Creates or replaces the file. @throws what `fs` throws */
+/** Creates or replaces the file. @throws what `fs` throws, with the file's name */
 export function replaceAtomically(path: string, text: string): void {
   throughDraft(path, text, (draft) => renameSync(draft, path))
 }
@@ -26,7 +26,21 @@ function throughDraft<T>(path: string, text: string, place: (draft: string) => T
   try {
     writeFileSync(draft, text, { flag: 'wx', mode: 0o600 })
     return place(draft)
+  } catch (error) {
+    throw unwritable(path, error)
   } finally {
     rmSync(draft, { force: true })
   }
+}
+
+export function isFull(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException
+  return code === 'ENOSPC' || code === 'EDQUOT' || code === 'EFBIG'
+}
+
+/** The error with the file's name, which errors of `write` lack, and the same code. */
+export function unwritable(path: string, error: unknown): Error {
+  const { message, code } = error as NodeJS.ErrnoException
+  const remedy = isFull(error) ? '; make room on its disk' : ''
+  return Object.assign(new Error(`cannot write ${path}: ${message}${remedy}`, { cause: error }), { code })
 }
