@@ -156,6 +156,7 @@ export function createBrokerLink(parts: BrokerLinkParts): BrokerLink {
     }
     try {
       const target = findBroker(runtimeDirectory, tries <= 0)
+      if (target.unknown !== undefined) return { entered: false, held: target.unknown }
       const ending: ConnectionEnd =
         target.path === undefined ? { entered: false } : await follow(runtimeDirectory, target)
       const { code } = ending

@@ -25,7 +25,7 @@ import {
 } from './file-election.js'
 import { findSocketHolder } from './holder.js'
 import { openJournal, readJournal, recordedBroker } from './journal.js'
-import { hasExited, thisProcess } from './processes.js'
+import { hasExited, type ProcessIdentity, thisProcess } from './processes.js'
 import {
   errorMessage,
   openRuntimeDirectory,
@@ -114,8 +114,9 @@ function open(snapshot: Snapshot) {
   openRuntimeDirectory(directory, runtimeDirectory.socket)
   const hidden = generation > 0 && broker !== undefined && !isPublished() && !isPublishing
   if (!hidden) return begun(snapshot)
-  const { number, socket } = currentGeneration(directory)
-  if ((number > 0 && socket !== socketFile) || isNameTaken()) withdraw()
+  const { number, socket, malformed } = currentGeneration(directory)
+  const isOurs = socket === socketFile || (malformed !== undefined && number === generation)
+  if ((number > 0 && !isOurs) || isNameTaken()) withdraw()
   publishAgain(number)
   return begun(snapshot)
 }
@@ -236,6 +237,7 @@ function takeOwnership(): boolean {
     })
     return true
   } catch (error) {
+    tryToRetire()
     giveUp({ is: 'failed', why: errorMessage(error) })
     return false
   }
@@ -244,13 +246,18 @@ function takeOwnership(): boolean {
 /** Does a broker, not known to be over, serve over a socket file? */
 function anotherServesByFile(): boolean {
   try {
-    const { socket, mark } = currentGeneration(directory)
+    const { socket, mark, malformed } = currentGeneration(directory)
+    if (malformed !== undefined) return isOther(recordedBroker(directory, here))
     return socket !== '' && socket !== last.socket && mark !== undefined && !hasExited(mark, here)
   } catch (error) {
     // The directory is gone, and with it every socket file in it.
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
     throw error
   }
+}
+
+function isOther(broker: ProcessIdentity | undefined): boolean {
+  return broker !== undefined && !(broker.pid === here.pid && broker.space === here.space)
 }
 
 function beginByName(): void {

@@ -21,6 +21,8 @@ export interface Target {
   readonly fixed: boolean
   /** The newest generation of socket files. */
   readonly generation: Generation
+  /** Set when the file of that generation is malformed, and its broker may live: why nothing can be done yet. */
+  readonly unknown?: string
 }
 
 const none: Generation = { number: 0, socket: '', mark: undefined }
@@ -33,6 +35,11 @@ export function findBroker(runtimeDirectory: RuntimeDirectory, first: boolean): 
   const generation = currentGeneration(runtimeDirectory.directory)
   const { number, socket, mark } = generation
   const file = socket === '' ? undefined : join(runtimeDirectory.directory, socket)
+  if (generation.malformed !== undefined && name === undefined) {
+    const broker = recordedBroker(runtimeDirectory.directory, here)
+    const unknown = `${generation.malformed}; process ${broker?.pid} runs the broker`
+    if (broker !== undefined) return { path: undefined, fixed: false, generation, unknown }
+  }
   if (name === undefined) return { path: file, fixed: false, generation }
   // Another user's process may have the name, or have had it: a broker that serves over a file takes precedence.
   if (file !== undefined && mark !== undefined && !hasExited(mark, here)) {

@@ -13,7 +13,7 @@ import { randomBytes } from 'node:crypto'
 import { closeSync, openSync, readdirSync, readFileSync, unlinkSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { hasExited, type ProcessIdentity } from './processes.js'
-import { createAtomically, replaceAtomically } from './whole-file.js'
+import { createAtomically, parseFile, readText, replaceAtomically } from './whole-file.js'
 
 export interface Generation {
   /** 0: no broker yet. */
@@ -21,28 +21,50 @@ export interface Generation {
   /** The socket's file name; '' when there is none, or when its broker has shut down cleanly. */
   readonly socket: string
   readonly mark: ProcessIdentity | undefined
+  /** Set when the file does not tell its broker, as after a power cut, which may leave it empty: what is wrong with it. */
+  readonly malformed?: string
 }
 
 /** Where the name of the socket begins; an `x` in place of its `s`: the broker has ended, and there was no room to write that. */
 const nameAt = '{"socket":"'.length
 
-const pattern = /^broker-(\d+)$/
+type Content = Pick<Generation, 'socket' | 'mark'>
 
+/** Only what `generationFile` makes: of `broker-007`, there would be no file `broker-7`. */
+const pattern = /^broker-([1-9]\d{0,14})$/
+
+/** @throws as fs does, and for what is no file */
 export function currentGeneration(directory: string): Generation {
   for (;;) {
     let number = 0
     for (const file of readdirSync(directory)) number = Math.max(number, Number(pattern.exec(file)?.[1] ?? 0))
     if (number === 0) return { number: 0, socket: '', mark: undefined }
+    const path = generationFile(directory, number)
+    const text = readText(path)
+    // Removed between the two calls, because a higher generation exists by now.
+    if (text === undefined) continue
     try {
-      const { socket, mark } = JSON.parse(
-        readFileSync(generationFile(directory, number), 'utf8'),
-      ) as Generation
-      return { number, socket: socket.startsWith('x') ? '' : socket, mark }
+      return { number, ...parseContent(path, text) }
     } catch (error) {
-      // Removed between the two calls, because a higher generation exists by now.
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+      return { number, socket: '', mark: undefined, malformed: (error as Error).message }
     }
   }
+}
+
+/** @throws Error when it is malformed */
+function parseContent(path: string, text: string): Content {
+  const { socket, mark } = parseFile<Content>(
+    path,
+    text,
+    ({ socket, mark }) =>
+      typeof socket === 'string' && /^[\w-]*$/.test(socket) && (mark === undefined || isWhole(mark)),
+  )
+  return { socket: socket.startsWith('x') ? '' : socket, mark }
+}
+
+/** Without its boot, a process that lives would count as one of an earlier boot. */
+function isWhole({ pid, start, space, boot }: Partial<ProcessIdentity>): boolean {
+  return typeof pid === 'number' && [start, space, boot].every((field) => typeof field === 'string')
 }
 
 /**
@@ -76,7 +98,7 @@ export function publish(directory: string, last: number, socket: string, mark: P
 export function retire(directory: string, number: number, mark: ProcessIdentity): void {
   const path = generationFile(directory, number)
   const text = readFileSync(path, 'utf8')
-  const { mark: whose } = JSON.parse(text) as Generation
+  const { mark: whose } = parseContent(path, text)
   // The directory was deleted, and other processes have restarted the count in it.
   if (whose?.pid !== mark.pid || whose.start !== mark.start) return
   try {
@@ -104,7 +126,15 @@ function overwrites(path: string, letter: string, at: number): boolean {
 export function sweep(directory: string, number: number, socket: string): void {
   for (const file of readdirSync(directory)) {
     const other = Number(pattern.exec(file)?.[1] ?? number)
-    if (other < number || (file.startsWith('s-') && file !== socket)) unlinkSync(join(directory, file))
+    if (other < number || (file.startsWith('s-') && file !== socket)) remove(join(directory, file))
+  }
+}
+
+function remove(path: string): void {
+  try {
+    unlinkSync(path)
+  } catch {
+    // Not a file, or it cannot be removed: nobody reads it.
   }
 }
 

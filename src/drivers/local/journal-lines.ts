@@ -9,6 +9,7 @@
  *   ["x", name, attempt]                                                               ended otherwise
  *   ["c", key, version, value, ends, id]                                               a cell; value null: removed; ends null: never
  * ```
+ * Long because what writes a line, reads it and checks it must agree.
  */
 
 import { shared } from '../../core/mode.js'
@@ -74,7 +75,7 @@ function line(fields: readonly unknown[]): string {
   return `${JSON.stringify(fields)}\n`
 }
 
-/** The state recorded in a whole journal. */
+/** The state recorded in a whole journal. @throws Error when a whole line of it is malformed */
 export function parseJournal(text: string): JournalState {
   let floor = 0
   let boot = ''
@@ -108,7 +109,7 @@ export function parseJournal(text: string): JournalState {
   return { floor, holds: [...holds.values()], ended, cells: [...cells.values()] }
 }
 
-/** The last broker that wrote; undefined when it has shut down cleanly, or there was none. */
+/** The last broker that wrote; undefined when it has shut down cleanly, or there was none. @throws as `parseJournal` */
 export function parseBroker(text: string): ProcessIdentity | undefined {
   let broker: ProcessIdentity | undefined
   for (const fields of parsed(text)) {
@@ -174,14 +175,48 @@ function readCell(fields: readonly unknown[], boot: string): JournaledCell {
   return { boot, key, entry: { version, value: value ?? undefined, expires, id } }
 }
 
+/**
+ * What a line of each kind has, field by field, as far as it is read: `s` text, `n` a number, `m` a mode; capitals: or null. Older
+ * versions left out the last ones.
+ */
+const shapes: Readonly<Record<string, string>> = {
+  v: 'snsnn',
+  g: 'sssmnnn',
+  d: 'sssn',
+  t: 'sssn',
+  r: 'sss',
+  x: 'sss',
+  c: 'ssnSNs',
+}
+
+function isWhole(fields: readonly unknown[]): boolean {
+  const shape = shapes[String(fields[0])] ?? ''
+  return [...shape].every((kind, i) => {
+    const field = fields[i]
+    if (kind === 'm') return isMode(field)
+    if (field === null) return kind === 'S' || kind === 'N'
+    return kind.toLowerCase() === 'n' ? Number.isFinite(field) : typeof field === 'string'
+  })
+}
+
+function isMode(field: unknown): boolean {
+  if (!Array.isArray(field)) return field === 'x' || field === 's'
+  return field.length === 2 && field.every(Number.isSafeInteger)
+}
+
 function* parsed(text: string): Iterable<readonly unknown[]> {
-  for (const row of text.split('\n')) {
+  for (const [at, row] of text.split('\n').entries()) {
     if (row === '') continue
+    let fields: unknown
     try {
-      const fields: unknown = JSON.parse(row)
-      if (Array.isArray(fields)) yield fields
+      fields = JSON.parse(row)
     } catch {
       // Torn: its writer never reported its content to a client.
+      continue
     }
+    if (!Array.isArray(fields)) continue
+    // Without it, what is held would be granted again, or a token given twice.
+    if (!isWhole(fields)) throw new Error(`line ${at + 1} is ${row.slice(0, 80)}`)
+    yield fields
   }
 }

@@ -11,7 +11,6 @@ import {
   fstatSync,
   ftruncateSync,
   openSync,
-  readFileSync,
   renameSync,
   type Stats,
   statSync,
@@ -21,7 +20,7 @@ import {
 import { join } from 'node:path'
 import { type JournalState, parseBroker, parseJournal, toLines } from './journal-lines.js'
 import { hasExited, type ProcessIdentity } from './processes.js'
-import { isFull, unwritable } from './whole-file.js'
+import { isFull, malformed, readText, unwritable } from './whole-file.js'
 
 /** The size of a journal that is worth compacting, in bytes. */
 const compactThreshold = 256 * 1024
@@ -44,23 +43,23 @@ export function journalFile(directory: string): string {
   return join(directory, 'journal')
 }
 
-/** Reads the journal of an earlier broker. A missing file counts as empty. @throws as fs does */
+/** Reads the journal of an earlier broker. A missing file counts as empty. @throws as fs does, and when it is malformed */
 export function readJournal(directory: string): JournalState {
-  return parseJournal(readText(directory))
+  return parsed(directory, parseJournal)
 }
 
-/** The process of the last broker that wrote, unless that broker has certainly ended. @throws as fs does */
+/** The process of the last broker that wrote, unless that broker has certainly ended. @throws as `readJournal` */
 export function recordedBroker(directory: string, here: ProcessIdentity): ProcessIdentity | undefined {
-  const broker = parseBroker(readText(directory))
+  const broker = parsed(directory, parseBroker)
   return broker === undefined || hasExited(broker, here) ? undefined : broker
 }
 
-function readText(directory: string): string {
+function parsed<T>(directory: string, parse: (text: string) => T): T {
+  const text = readText(journalFile(directory)) ?? ''
   try {
-    return readFileSync(journalFile(directory), 'utf8')
+    return parse(text)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-    return ''
+    throw malformed(journalFile(directory), (error as Error).message)
   }
 }
 

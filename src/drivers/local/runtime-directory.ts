@@ -7,13 +7,13 @@
  * kind of socket. The first process chooses the kind once: two kinds for one directory would be two brokers.
  */
 import { randomBytes } from 'node:crypto'
-import { lstatSync, mkdirSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { lstatSync, mkdirSync, realpathSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { BackendError } from '../../core/errors.js'
 import { quote } from '../../core/name.js'
 import { bootId, networkNamespace } from './processes.js'
-import { createAtomically } from './whole-file.js'
+import { createAtomically, parseFile, readText } from './whole-file.js'
 
 export type SocketKind = 'abstract' | 'file' | 'pipe'
 
@@ -90,15 +90,15 @@ export function runtimeFile(directory: string): string {
 
 /** The home file as it is now; undefined when it is gone. */
 export function readRuntimeDirectory(directory: string): RuntimeDirectory | undefined {
-  let text: string
-  try {
-    text = readFileSync(runtimeFile(directory), 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
-  }
-  const { socket, secret, net } = JSON.parse(text) as RuntimeDirectory
+  const text = readText(runtimeFile(directory))
+  if (text === undefined) return undefined
+  const { socket, secret, net } = parseFile<RuntimeDirectory>(runtimeFile(directory), text, isWhole)
   return { directory, socket, secret, net }
+}
+
+function isWhole({ socket, secret, net }: Partial<RuntimeDirectory>): boolean {
+  const isKnown = socket === 'abstract' || socket === 'file' || socket === 'pipe'
+  return isKnown && typeof secret === 'string' && typeof net === 'string'
 }
 
 /** Writes the home file unless it exists. @returns the content of the file that exists then */
