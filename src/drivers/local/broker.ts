@@ -36,7 +36,12 @@ export interface Broker {
   clientLeft(client: Client, connection: Connection, graceful: boolean): void
   /** Restores the journal file. @throws as fs does */
   repair(): void
+  /**
+   * From now on nothing has an effect: connections may still bring calls, and end, but the journal is closed, and the next broker
+   * has read it.
+   */
   stop(): void
+  readonly isStopped: boolean
 }
 
 const maxLine = 100
@@ -51,6 +56,7 @@ export function createBroker(restored: JournalState, parts: BrokerParts): Broker
     look: (name) => void apply(name, table.expire),
   })
   const { entries } = clients
+  let isStopped = false
 
   const holds = restored.holds.filter(({ identity }) => !hasExited(identity, here))
   for (const { name, hold, client, identity } of holds) {
@@ -297,11 +303,15 @@ export function createBroker(restored: JournalState, parts: BrokerParts): Broker
   return {
     enter,
     clientLeft(client, connection, graceful) {
+      if (isStopped) return
       watches.clientLeft(connection)
       clients.left(client, connection, graceful)
     },
-    repair: () => ledger.repair(true),
+    repair() {
+      if (!isStopped) ledger.repair(true)
+    },
     call(client, call) {
+      if (isStopped) return
       if (call[1] === 'acquire') acquire(client, call as CallFor<'acquire'>)
       else if (call[1] === 'watch') watches.add(client, call as CallFor<'watch'>)
       else
@@ -311,8 +321,12 @@ export function createBroker(restored: JournalState, parts: BrokerParts): Broker
         ])
     },
     stop() {
+      isStopped = true
       clients.stop()
       ledger.stop()
+    },
+    get isStopped() {
+      return isStopped
     },
   }
 }

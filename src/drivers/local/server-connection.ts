@@ -114,7 +114,7 @@ export function acceptConnection(
   }
 
   const take = (message: BrokerHello | Call) => {
-    if (refused) return
+    if (refused || broker.isStopped) return
     if (typeof message[0] !== 'number') sendHello(message as BrokerHello)
     else if (client === undefined) refuse('a call came before its greeting')
     // Calls that arrive over an earlier connection are ignored: the client has since stated anew what it wants.

@@ -31,26 +31,40 @@ interface Desk {
   readonly directory: string
   /** Appends fail with this while it is set. */
   full: Error | undefined
+  /** How often the journal was used after it was closed. */
+  usedClosed: number
   enter(who?: Partial<Hello>): Peer
   /** Another broker after this one, from its journal. */
   successor(): Desk
 }
 
 function desk(directory = freshDirectory(), clock = fakeClock()): Desk {
-  const self = { full: undefined as Error | undefined }
-  const failing = (journal: Journal): Journal => ({
-    ...journal,
-    get large() {
-      return journal.large
-    },
-    get deleted() {
-      return journal.deleted
-    },
-    append(lines) {
-      if (self.full) throw self.full
-      journal.append(lines)
-    },
-  })
+  const self = { full: undefined as Error | undefined, usedClosed: 0 }
+  const failing = (journal: Journal): Journal => {
+    let closed = false
+    const use = () => {
+      if (closed) self.usedClosed++
+    }
+    return {
+      ...journal,
+      get large() {
+        return journal.large
+      },
+      get deleted() {
+        use()
+        return !closed && journal.deleted
+      },
+      append(lines) {
+        use()
+        if (self.full) throw self.full
+        if (!closed) journal.append(lines)
+      },
+      close() {
+        closed = true
+        journal.close()
+      },
+    }
+  }
   const broker = createBroker(readJournal(directory), {
     clock,
     wall: () => 1_700_000_000_000 + clock.now(),
@@ -412,6 +426,26 @@ test('the first waiting process is asked to stand by, and the next one when it h
   two.call('acquire', 'x', 'two-2', 'x', 1000, true, 0, '')
   assert.equal(asked(two), 1)
   broker.stop()
+})
+
+test('a broker that has stopped answers nothing, and leaves its journal alone: the number may be that of another file by then', async () => {
+  const stopping = desk()
+  const { enter, clock, broker } = stopping
+  const [a, b, c] = [enter(), enter({ mark: await endedProcess() }), enter()]
+  a.call(...acquire('a', { ttl: 60_000 }))
+  b.call('acquire', 'y', 'b', 'x', 60_000, false, 0, '')
+  for (const peer of [a, b, c]) assert.equal(peer.heard().length, peer === c ? 0 : 1)
+  broker.stop()
+  a.call('renew', 'x', 'a', 60_000, 1)
+  c.call('acquire', 'z', 'c', 'x', 1000, true, 0, '')
+  c.call('write', 'key', 0, 'value', null, 'id')
+  a.call('release', 'x', 'a', 1)
+  a.leave(true)
+  b.leave()
+  broker.repair()
+  clock.stall(120_000)
+  for (const peer of [a, b, c]) assert.deepEqual(peer.heard(), [])
+  assert.equal(stopping.usedClosed, 0)
 })
 
 test('list and inspect show holders and waiters, and nothing overdue', async () => {
