@@ -77,6 +77,22 @@ function matches({ name, holders }: Entry, text: string): boolean {
   return has(name) || holders.some(({ client, note }) => has(client) || has(note))
 }
 
+/** Which of several stores a name that was typed is looked for in: where it is, else one that cannot list its names, else the first. */
+export function storeOf(stores: readonly StoreModel[], name: string): StoreModel | undefined {
+  return stores.find(({ entries }) => entries.has(name)) ?? stores.find(({ lists }) => !lists) ?? stores[0]
+}
+
+/**
+ * Text from another process, with characters that are not seen as `\u{…}`: a name must not look like another, nor turn the line around.
+ * As `holdfast ls` and `top` show it.
+ */
+export function visible(text: string): string {
+  return text.replace(
+    /[\p{Cc}\p{Cf}\u2028\u2029]/gu,
+    (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`,
+  )
+}
+
 /** `340 ms`, `3.2 s`, `2 min 5 s`, `3 h 4 min`, `2 d 3 h`. */
 export function lasted(ms: number): string {
   if (!Number.isFinite(ms)) return 'for ever'

@@ -4,8 +4,9 @@ import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import type { Holder, LockStatus, Mode, Waiter } from 'holdfast'
 import { type Sample, step } from '../../src/ui/diff.js'
+import { begin } from '../../src/ui/model.js'
 import { pauseAfter, pauseAfterFailure } from '../../src/ui/pace.js'
-import { lasted, percentile } from '../../src/ui/stats.js'
+import { lasted, percentile, storeOf, visible } from '../../src/ui/stats.js'
 import type { Entry } from '../../src/ui/wire.js'
 import { leakCheck } from '../support/leaks.js'
 
@@ -150,6 +151,27 @@ test('the pause after a sample keeps to the budget of commands and to a tenth of
     [1, 2, 5, 20].map((failures) => pauseAfterFailure(pace, failures)),
     [1_000, 2_000, 16_000, 30_000],
   )
+})
+
+test('a name that was typed is looked for in the store that has it, else in one that cannot list its names', () => {
+  const store = (id: string, names: readonly string[], lists = true) => ({
+    ...{ id, driver: 'memory', about: id, lists, examines: false, canRelease: false, canAsk: false },
+    ...{ health: { state: 'ok', took: 1, every: 500 } as const, past: [], gaveUp: [], gaps: [] },
+    entries: names.map((name) => ({ name, at: 0, holders: [], waiters: [], waiting: 0 })),
+  })
+  const init = (...stores: ReturnType<typeof store>[]) =>
+    begin({ now: 0, key: '', keeps: 1, stores }, 0).stores
+  const listing = init(store('a', ['x']), store('b', ['y']))
+  assert.equal(storeOf(listing, 'y')?.id, 'b')
+  assert.equal(storeOf(listing, 'z')?.id, 'a')
+  assert.equal(storeOf(init(store('a', ['x']), store('quorum', [], false)), 'z')?.id, 'quorum')
+  assert.equal(storeOf([], 'x'), undefined)
+})
+
+test('characters that are not seen are shown by their numbers, so that no name looks like another', () => {
+  assert.equal(visible('account:\u200b42'), 'account:\\u{200b}42')
+  assert.equal(visible('a\u202eb\u2028c\u0007'), 'a\\u{202e}b\\u{2028}c\\u{7}')
+  assert.equal(visible('漢字 ⚡ <b>'), '漢字 ⚡ <b>')
 })
 
 test('percentiles and durations', () => {

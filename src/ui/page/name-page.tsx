@@ -1,6 +1,6 @@
 /** Everything about one name. */
 import type { StoreModel } from '../model.js'
-import { lasted } from '../stats.js'
+import { lasted, visible } from '../stats.js'
 import type { Entry, Past } from '../wire.js'
 import { Queue } from './queue.js'
 import { Release } from './release.js'
@@ -25,7 +25,7 @@ export function NamePage({ store, name, now, keeps, sendKey }: Props) {
         <a href="#/">← all names</a> · {store.about}
       </p>
       <HealthLine store={store} />
-      <h1>{name}</h1>
+      <h1>{visible(name)}</h1>
       <Holders entry={entry} now={now} />
       <Release store={store} entry={entry} sendKey={sendKey} now={now} />
       <h2>Queue ({entry.waiting})</h2>
@@ -57,7 +57,7 @@ function Holders({ entry, now }: { entry: Entry; now: number }) {
       <tbody>
         {entry.holders.map((hold) => (
           <tr key={`${hold.attempt} ${hold.token}`}>
-            <td>{hold.client ?? 'unknown'}</td>
+            <td>{visible(hold.client ?? 'unknown')}</td>
             <td>{hold.mode}</td>
             <td>{lasted(now - hold.since)}</td>
             <td>
@@ -68,7 +68,7 @@ function Holders({ entry, now }: { entry: Entry; now: number }) {
                   : lasted(hold.until - now)}
             </td>
             <td>{hold.token}</td>
-            <td>{hold.note ?? ''}</td>
+            <td>{visible(hold.note ?? '')}</td>
           </tr>
         ))}
       </tbody>
@@ -96,15 +96,15 @@ function PastTable({ past, now }: { past: readonly Past[]; now: number }) {
           {past.map((hold) => (
             <tr key={`${hold.attempt} ${hold.token}`} class={hold.end}>
               <td>{lasted(now - hold.to)} ago</td>
-              <td>{hold.client ?? 'unknown'}</td>
+              <td>{visible(hold.client ?? 'unknown')}</td>
               <td>{hold.token}</td>
               <td>{hold.waited === undefined ? 'not seen' : lasted(hold.waited)}</td>
               <td>{lasted(hold.to - hold.since)}</td>
               <td>
                 {hold.end === 'unseen' ? 'unseen: last seen then' : hold.end}
-                {hold.why !== undefined && `: ${hold.why}`}
+                {hold.why !== undefined && `: ${visible(hold.why)}`}
               </td>
-              <td>{hold.note ?? ''}</td>
+              <td>{visible(hold.note ?? '')}</td>
             </tr>
           ))}
         </tbody>

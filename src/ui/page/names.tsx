@@ -1,7 +1,7 @@
 /** The names of a store: a real table of which only the rows in sight exist, so that 5,000 names cost as much as 30. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { StoreModel } from '../model.js'
-import { lasted, listed, type Order } from '../stats.js'
+import { lasted, listed, type Order, visible } from '../stats.js'
 import type { Entry } from '../wire.js'
 import { hrefOf } from './route.js'
 import { Strip } from './strip.js'
@@ -36,7 +36,7 @@ export function Names({ store, now, wanted }: { store: StoreModel; now: number; 
       <div class="orders">
         <span>
           {entries.length === store.entries.size
-            ? `${entries.length} names`
+            ? `${entries.length} ${entries.length === 1 ? 'name' : 'names'}`
             : `${entries.length} of ${store.entries.size} names`}
         </span>
         <label>
@@ -91,11 +91,11 @@ function Row({ store, entry, now, index }: { store: StoreModel; entry: Entry; no
   return (
     <tr class="name" aria-rowindex={index}>
       <td>
-        <a href={hrefOf(store.id, name)}>{name}</a>
+        <a href={hrefOf(store.id, name)}>{visible(name)}</a>
         <small>
-          {holder === undefined ? 'free, waited for' : (holder.client ?? 'holder unknown')}
+          {holder === undefined ? 'free, waited for' : visible(holder.client ?? 'holder unknown')}
           {holders.length > 1 && ` and ${holders.length - 1} more`}
-          {holder?.note !== undefined && <em> {holder.note}</em>}
+          {holder?.note !== undefined && <em> {visible(holder.note)}</em>}
         </small>
       </td>
       <td class={overdue ? 'overdue' : ''}>

@@ -2,6 +2,7 @@
 import { render } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Model } from '../model.js'
+import { storeOf, visible } from '../stats.js'
 import { Help } from './help.js'
 import { type Link, useLive } from './live.js'
 import { NamePage } from './name-page.js'
@@ -34,12 +35,13 @@ function App() {
   })
   const store = model?.stores.find(({ id }) => id === route.store)
   useEffect(() => {
-    document.title = route.name === undefined ? 'holdfast' : `${route.name} · holdfast`
+    document.title = route.name === undefined ? 'holdfast' : `${visible(route.name)} · holdfast`
   }, [route.name])
   const go = (event: Event) => {
     event.preventDefault()
-    const [only] = model?.stores ?? []
-    if (only !== undefined && wanted.trim() !== '') location.hash = hrefOf(only.id, wanted.trim())
+    const name = wanted.trim()
+    const found = storeOf(model?.stores ?? [], name)
+    if (found !== undefined && name !== '') location.hash = hrefOf(found.id, name)
   }
   return (
     <>
@@ -115,7 +117,7 @@ function Alerts({ model }: { model: Model | undefined }) {
   return (
     <div class="visually-hidden" role="status">
       {last !== undefined &&
-        `${last.name} was ${last.end === 'lost' ? 'lost by' : 'taken by force from'} ${last.client ?? 'its holder'}`}
+        `${visible(last.name)} was ${last.end === 'lost' ? 'lost by' : 'taken by force from'} ${visible(last.client ?? 'its holder')}`}
     </div>
   )
 }

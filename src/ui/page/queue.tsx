@@ -1,5 +1,5 @@
 /** The queue as it moves: each waiter keeps its box, which slides forward when one in front of it is gone. */
-import { lasted } from '../stats.js'
+import { lasted, visible } from '../stats.js'
 import type { Entry } from '../wire.js'
 
 /** As in page.css. */
@@ -16,9 +16,9 @@ export function Queue({ entry, now }: { entry: Entry; now: number }) {
         {boxes.map((waiter, i) => (
           <li key={waiter.attempt} style={{ transform: `translateX(${i * step}px)` }}>
             <b>{i + 1}</b> {waiter.mode}
-            <span>{waiter.client ?? 'unknown'}</span>
+            <span>{visible(waiter.client ?? 'unknown')}</span>
             <span>{lasted(now - waiter.since)}</span>
-            {waiter.note !== undefined && <em>{waiter.note}</em>}
+            {waiter.note !== undefined && <em>{visible(waiter.note)}</em>}
           </li>
         ))}
       </ol>

@@ -1,7 +1,7 @@
 /** Taking a lock by force: names the holds it is meant for, asks for a reason, and asks again. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { StoreModel } from '../model.js'
-import { lasted } from '../stats.js'
+import { lasted, visible } from '../stats.js'
 import type { Entry } from '../wire.js'
 
 interface Props {
@@ -63,11 +63,11 @@ function Ask({ store, entry, sendKey, now, over }: Props & { over: (words: strin
   return (
     <dialog ref={dialog} aria-labelledby="release-title" onClose={() => over('')}>
       <form onSubmit={(event) => void send(event)}>
-        <h2 id="release-title">Take “{entry.name}” from its holder?</h2>
+        <h2 id="release-title">Take “{visible(entry.name)}” from its holder?</h2>
         <ul>
           {meant.map(({ attempt, client, since, token }) => (
             <li key={attempt}>
-              {client ?? 'unknown'}, token {token}, for {lasted(now - since)}
+              {visible(client ?? 'unknown')}, token {token}, for {lasted(now - since)}
             </li>
           ))}
         </ul>

@@ -1,6 +1,6 @@
 /** Who held a name when: a row for every process, as in the timelines of `holdfast verify`. */
 import type { StoreModel } from '../model.js'
-import { lasted } from '../stats.js'
+import { lasted, visible } from '../stats.js'
 import type { Hold, Past } from '../wire.js'
 import { kindOf } from './strip.js'
 
@@ -71,7 +71,7 @@ export function Timeline({
 function rowsOf(bars: readonly Bar[]): { label: string; bars: Bar[] }[] {
   const rows = new Map<string, Bar[]>()
   for (const bar of bars) {
-    const label = bar.client ?? 'unknown'
+    const label = visible(bar.client ?? 'unknown')
     const row = rows.get(label)
     if (row === undefined) rows.set(label, [bar])
     else row.push(bar)
@@ -94,7 +94,7 @@ function HoldBar({ bar, x, y }: { bar: Bar; x: (t: number) => number; y: number 
   const end = Math.max(begin + 1.5, x(bar.to))
   const over = 'end' in bar ? bar.end : 'held'
   const token = `${bar.token}`
-  const note = bar.note === undefined ? '' : `, ${bar.note}`
+  const note = bar.note === undefined ? '' : `, ${visible(bar.note)}`
   const waited = bar.waited ?? 0
   return (
     <g>
