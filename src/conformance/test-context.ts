@@ -1,6 +1,10 @@
-/** The basis of every test of the suite: clients, unique names, timeouts, and a check for left-overs. */
+/**
+ * The basis of every test of the suite: clients, unique names, timeouts, and a check for left-overs.
+ * Long because every test finds these in one object.
+ */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
+import { BackendError } from 'holdfast'
 import { busyFactor } from './busy.js'
 import { type Client, openClient } from './client.js'
 import type { Fixture } from './fixture.js'
@@ -164,7 +168,13 @@ export class TestContext {
     let left = ''
     let overdue = false
     const isFree = async () => {
-      const { holders, waiters } = await client.locks.inspect(name)
+      // After an outage the servers of a cluster need a moment to find each other.
+      const status = await client.locks.inspect(name).catch(asBackendError)
+      if (status instanceof BackendError) {
+        left = String(status)
+        return false
+      }
+      const { holders, waiters } = status
       const held = holders.filter((holder) => holder.expiresIn > 0)
       left = JSON.stringify({ held, waiters })
       overdue = holders.length > held.length
@@ -189,6 +199,11 @@ export const notYet = (short: Promise<boolean>): Promise<boolean> =>
     if (!expiredWait.code.test(String(error.code))) throw error
     return false
   })
+
+function asBackendError(error: unknown): BackendError {
+  if (error instanceof BackendError) return error
+  throw error
+}
 
 export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 

@@ -5,7 +5,7 @@ import { after, type TestContext, test } from 'node:test'
 import { createLocks, type Locks } from '../../src/create-locks.js'
 import { type RedisOptions, redis } from '../../src/drivers/redis/index.js'
 import type { Place } from '../drivers/redis/support/place.js'
-import { type Version, versions } from '../drivers/redis/support/versions.js'
+import { type ClientOptions, type Version, versions } from '../drivers/redis/support/versions.js'
 import { leakCheck } from '../support/leaks.js'
 import type { RedisServer } from '../support/servers/redis.js'
 import { startCluster } from '../support/servers/redis-cluster.js'
@@ -17,8 +17,13 @@ const place: Place = { is: 'cluster', ports: cluster.nodes.map(({ port }) => por
 /** A process that is paused for a while still gets its answers: every request here must succeed at the first attempt. */
 const calm = { quarantine: 'off', commandTimeout: 60_000 } as const
 
-async function locksOn(t: TestContext, version: Version, more: Partial<RedisOptions>): Promise<Locks> {
-  const { client, start, close } = await version.open(place)
+async function locksOn(
+  t: TestContext,
+  version: Version,
+  more: Partial<RedisOptions>,
+  group?: ClientOptions,
+): Promise<Locks> {
+  const { client, start, close } = await version.open(place, {}, group)
   await start()
   const locks = createLocks(redis({ client, ...calm, ...more }))
   t.after(() => locks.close().then(close))
@@ -102,6 +107,22 @@ for (const version of versions.filter(({ places }) => places.includes('cluster')
       await works(a, b, name)
     })
   }
+
+  test(`a lock whose slot has moved is read, renewed, released and acquired by a client that follows no redirection (${version.name})`, async (t) => {
+    const stubborn = { maxRedirections: 0, maxCommandRedirections: 0, slotsRefreshInterval: 0 }
+    const a = await locksOn(t, version, {}, stubborn)
+    const b = await locksOn(t, version, {}, stubborn)
+    const name = `moved ${version.name}`
+    const lease = await a.mutex(name).acquire({ ttl: 30_000 })
+    assert.equal((await b.inspect(name)).holders.length, 1)
+    const { slot, target } = await moveOf(name)
+    await cluster.migrateSlot(slot, target)
+    assert.equal((await b.inspect(name)).holders.length, 1)
+    assert.equal(await b.mutex(name).tryAcquire(), undefined)
+    assert.ok((await lease.extend()) > 0)
+    assert.equal(await lease.release(), 'released')
+    await works(a, b, name)
+  })
 
   test(`an agreed fail-over keeps a lease that replicas have, and the lock can be acquired (${version.name})`, async (t) => {
     const [a, b] = [await locksOn(t, version, { replicas: 1 }), await locksOn(t, version, { replicas: 1 })]

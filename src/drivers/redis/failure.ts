@@ -75,11 +75,7 @@ export function toFailure(thrown: unknown, { ended, outage }: Pick<Connection, '
   if (error instanceof BackendError) return { transient: false, ambiguous: false, error }
   if (error instanceof GarbledReply)
     return { transient: false, ambiguous: true, error: new BackendError('redis', error.message) }
-  // ioredis wraps the last refusal in an error of its own.
-  const message = (error instanceof Error ? error.message : String(error)).replace(
-    /^Too many Cluster redirections\. Last error: (\w+: )?/,
-    '',
-  )
+  const message = error instanceof Error ? error.message : String(error)
   const code = /^[A-Z]+(?= |$)/.exec(message)?.[0] ?? ''
   const soon = transientCodes[code]
   const never = lastingRefusal(message)

@@ -1,7 +1,7 @@
 /** The nodes of an ioredis Cluster, for `redirections.ts`. */
 import type { Clock } from '../../core/clock.js'
 import type { Full } from './ioredis.js'
-import { following, type Nodes } from './redirections.js'
+import { following, isRedirection, type Nodes } from './redirections.js'
 
 type Command = readonly [string, ...string[]]
 type Address = { readonly host: string; readonly port: number }
@@ -38,6 +38,34 @@ export function followCluster(cluster: Full, clock: Clock): ReturnType<typeof fo
     learn: (key) => cluster.eval('return 0', 1, [key], []),
   }
   return following(nodes, clock)
+}
+
+const givenUp = /^Too many Cluster redirections\. Last error: (?:\w+: )?/
+
+/** ioredis gives up after `maxRedirections` errors, of which a server that is waking up uses most, and wraps the last one, whatever it is. */
+function lastOf(error: Error): Error {
+  return givenUp.test(error.message) ? new Error(error.message.replace(givenUp, ''), { cause: error }) : error
+}
+
+export function throwLast(error: Error): never {
+  throw lastOf(error)
+}
+
+/**
+ * Asks the node that a redirection names, if the client gives up with one: no node has executed the command then. With a `natMap`
+ * ioredis looks the node up by the address the server named, does not find it, and tries random ones.
+ */
+export function unlessMoved<T>(
+  answer: Promise<T>,
+  directly: () => Promise<T>,
+  repeated: () => void,
+): Promise<T> {
+  return answer.catch((thrown: Error) => {
+    const error = lastOf(thrown)
+    if (!isRedirection(error)) throw error
+    repeated()
+    return directly()
+  })
 }
 
 /**

@@ -7,7 +7,14 @@ import { on } from './events.js'
 import { handleAsking } from './ioredis-asking.js'
 import { retrySooner } from './ioredis-loading.js'
 import { whyNoLogin } from './ioredis-login.js'
-import { followCluster, repeatsFor, runTogether, unlessTryAgain } from './ioredis-nodes.js'
+import {
+  followCluster,
+  repeatsFor,
+  runTogether,
+  throwLast,
+  unlessMoved,
+  unlessTryAgain,
+} from './ioredis-nodes.js'
 import { attach, listenOnCopy, listenOnNode, quiet, reconnect } from './ioredis-subscription.js'
 import { toCount } from './reply-shapes.js'
 import { scanAll } from './scan.js'
@@ -110,9 +117,10 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
     },
     // Passes arrays: ioredis flattens its arguments in any case.
     run(how, script, keys, args) {
-      if (pipelines(client)) return alone(client, how, script, String(keys.length), ...keys, ...args)
-      const answer =
-        how === 'EVAL'
+      const piped = pipelines(client)
+      const answer = piped
+        ? alone(client, how, script, String(keys.length), ...keys, ...args)
+        : how === 'EVAL'
           ? client.eval(script, keys.length, keys, args)
           : client.evalsha(script, keys.length, keys, args)
       if (!cluster) return answer
@@ -123,7 +131,8 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
       const hedged = () => {
         hedgedAt = clock.now()
       }
-      return unlessTryAgain(clock, answer, directly, hedged)
+      const followed = unlessMoved(answer, directly, hedged)
+      return piped ? followed : unlessTryAgain(clock, followed, directly, hedged)
     },
 
     async runAndWait(how, script, keys, args, replicas, timeout) {
@@ -132,7 +141,7 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
       return [ran as Reply, toCount('WAIT', waited)]
     },
 
-    command: (...command) => whyNoLogin(one(client, command), clock, errors),
+    command: (...command) => whyNoLogin(one(client, command).catch(throwLast), clock, errors),
 
     scan: (pattern) =>
       scanAll(

@@ -4,7 +4,7 @@ import type { NodeRedis, Subscription, SubscriptionHandler } from './client.js'
 import { on } from './events.js'
 import { Nodes } from './node-redis-nodes.js'
 import { attach, type Choice, listenOnCopy, listenOnNode } from './node-redis-subscription.js'
-import { following, keySlot } from './redirections.js'
+import { following, isRedirection, keySlot } from './redirections.js'
 import type { AskNode } from './scan.js'
 
 type Options = { readonly keyPrefix?: string; readonly socket?: object; readonly legacyMode?: boolean }
@@ -134,6 +134,10 @@ export function sentinel(client: Sentinel, clock: Clock): Topology {
   }
 }
 
+/** Of version 6, which wraps the error with which it gave up following redirections. */
+const lastOf = (error: unknown) =>
+  error instanceof Error && error.message === 'Too many Cluster redirections' ? (error.cause ?? error) : error
+
 const isThere = <T>(one: T | undefined): one is T => one !== undefined
 
 export function clustered(client: Clustered, clock: Clock): Topology {
@@ -153,10 +157,12 @@ export function clustered(client: Clustered, clock: Clock): Topology {
   const send = async (key: string | undefined, args: Args): Promise<unknown> => {
     try {
       return await sendTo(key, args)
-    } catch (error) {
+    } catch (thrown) {
+      const error = lastOf(thrown)
       // The client sent nothing: it knows no node for the slot, because the node that listed them knew none, as just after a fail-over.
-      // It reloads the list only when a node redirects it, which never happens for such a slot.
-      if (!(error instanceof TypeError && lacks(key))) throw error
+      // It reloads the list only when a node redirects it, which never happens for such a slot. Or it has given up on redirections.
+      const unsent = error instanceof TypeError && lacks(key)
+      if (key === undefined || !(unsent || isRedirection(error))) throw error
       const [answer] = await follow(key, [args as Command])
       return answer
     }

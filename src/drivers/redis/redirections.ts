@@ -110,6 +110,9 @@ export function following<N extends object>(
   }
 }
 
+export const isRedirection = (error: unknown): boolean =>
+  error instanceof Error && /^(MOVED|ASK) /.test(error.message)
+
 /** CRC-16/XMODEM of the part in braces, or of the whole key, modulo 16,384: as the Cluster specification says. */
 export function keySlot(key: string): number {
   const from = key.indexOf('{')
