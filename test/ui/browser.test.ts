@@ -19,7 +19,8 @@ import { leakCheck } from '../support/leaks.js'
 import { startPostgres } from '../support/servers/postgres.js'
 import { startRedis } from '../support/servers/redis.js'
 import { contend, type Held } from './contention.js'
-import { listening, type Served, serving, stream } from './support.js'
+import { open as openPage } from './opened.js'
+import { listening, stream } from './support.js'
 
 let chromium: StartedBrowser
 before(async () => {
@@ -27,41 +28,8 @@ before(async () => {
 })
 after(() => chromium.close())
 
-interface Opened {
-  readonly view: Page
-  readonly site: Served
-  /** What must not happen: errors, refusals of the policy, requests to others. */
-  readonly wrong: string[]
-  close(): Promise<void>
-}
-
-async function open(locks: Locks, options: Partial<PageOptions> = {}, look: object = {}): Promise<Opened> {
-  const page = lockPage({
-    stores: { main: locks },
-    interval: 200,
-    budget: 10_000,
-    onRelease: () => undefined,
-    ...options,
-  })
-  const site = await serving(page.node)
-  const view = await chromium.browser.newPage(look)
-  const wrong: string[] = []
-  view.on('console', (message) => message.type() === 'error' && wrong.push(message.text()))
-  view.on('pageerror', (error) => wrong.push(error.message))
-  view.on('dialog', (dialog) => wrong.push(`dialog: ${dialog.message()}`))
-  view.on(
-    'request',
-    (request) => request.url().startsWith(site.url) || wrong.push(`request: ${request.url()}`),
-  )
-  await view.goto(site.url)
-  await view.getByText('live', { exact: true }).waitFor()
-  const close = async () => {
-    await view.close()
-    page.close()
-    await site.close()
-  }
-  return { view, site, wrong, close }
-}
+const open = (locks: Locks, options: Partial<PageOptions> = {}, look: object = {}) =>
+  openPage(chromium.browser, locks, options, look)
 
 const stores: Readonly<
   Record<string, () => Promise<{ driver: () => DriverFactory; stop: () => Promise<void> }>>

@@ -2,7 +2,8 @@
 export function Help({ dialog }: { dialog: { current: HTMLDialogElement | null } }) {
   const keys = [
     ['/', 'search'],
-    ['Tab, ↑, ↓', 'from name to name'],
+    ['Tab', 'into a list of names, and on to the next thing'],
+    ['↑, ↓, Page Up, Page Down, Home, End', 'in the list, from name to name'],
     ['Enter', 'open the name; in the search: the name that was typed'],
     ['Esc', 'back to all names'],
     ['p', 'freeze, and go on'],

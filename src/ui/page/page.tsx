@@ -6,7 +6,7 @@ import { storeOf, visible } from '../stats.js'
 import { Help } from './help.js'
 import { type Link, useLive } from './live.js'
 import { NamePage } from './name-page.js'
-import { hrefOf, useRoute } from './route.js'
+import { hrefOf, useLeft, useRoute } from './route.js'
 import { StorePanel } from './store.js'
 
 const links: Readonly<Record<Link, string>> = {
@@ -34,6 +34,7 @@ function App() {
     },
   })
   const store = model?.stores.find(({ id }) => id === route.store)
+  const left = useLeft(route)
   useEffect(() => {
     document.title = route.name === undefined ? 'holdfast' : `${visible(route.name)} · holdfast`
   }, [route.name])
@@ -93,7 +94,11 @@ function App() {
         <main id="main" class="stores">
           <h1 class="visually-hidden">Locks</h1>
           {model.stores.map((one) => (
-            <StorePanel key={one.id} store={one} now={now} keeps={model.keeps} wanted={wanted} />
+            <StorePanel
+              key={one.id}
+              {...{ store: one, now, keeps: model.keeps, wanted }}
+              left={left?.store === one.id ? left.name : undefined}
+            />
           ))}
         </main>
       )}

@@ -1,5 +1,5 @@
 /** Which page: `#/store/name` is that of a name. */
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 
 export interface Route {
   readonly store?: string
@@ -28,4 +28,11 @@ export function useRoute(): Route {
     return () => removeEventListener('hashchange', changed)
   }, [])
   return routeOf(hash)
+}
+
+/** The page of a name that was shown before this one. */
+export function useLeft(route: Route): Route | undefined {
+  const left = useRef<Route | undefined>(undefined)
+  if (route.name !== undefined) left.current = route
+  return left.current
 }

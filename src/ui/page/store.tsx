@@ -10,11 +10,14 @@ export function StorePanel({
   now,
   keeps,
   wanted,
+  left,
 }: {
   store: StoreModel
   now: number
   keeps: number
   wanted: string
+  /** The name whose page was left for the list. */
+  left: string | undefined
 }) {
   return (
     <section class="store" aria-labelledby={`store-${store.id}`}>
@@ -26,7 +29,7 @@ export function StorePanel({
       <Tiles store={store} now={now} keeps={keeps} />
       <Rate store={store} now={now} keeps={keeps} />
       {store.lists ? (
-        <Names store={store} now={now} wanted={wanted} />
+        <Names store={store} now={now} wanted={wanted} left={left} />
       ) : (
         <p class="empty">This store cannot list its names. Type one above and press Enter to see it.</p>
       )}
