@@ -225,6 +225,37 @@ describe('over one store', () => {
     await close()
   })
 
+  test('on a phone the page of one name does not scroll sideways, and its text can be read', async () => {
+    const { view, wrong, close } = await open(locks, {}, { viewport: { width: 360, height: 740 } })
+    const lease = await locks.mutex('phone').acquire({ note: 'nightly import' })
+    await view.getByRole('link', { name: 'phone' }).click()
+    await view.getByRole('cell', { name: 'exclusive' }).waitFor()
+    await lease.release()
+    await using _next = await locks.mutex('phone').acquire({ note: 'the next one' })
+    await view.getByRole('table').last().getByRole('cell', { name: 'nightly import' }).waitFor()
+    await view.getByRole('table').first().getByRole('cell', { name: 'the next one' }).waitFor()
+    for (const part of ['main', 'document.documentElement'])
+      assert.equal(await view.evaluate(`${part}.scrollWidth - ${part}.clientWidth`), 0, part)
+    const lines = (cell: string) =>
+      view
+        .getByRole('cell', { name: cell })
+        .first()
+        .evaluate((element) => {
+          const range = element.ownerDocument.createRange()
+          range.selectNodeContents(element)
+          return range.getClientRects().length
+        })
+    assert.equal(await lines('exclusive'), 1)
+    assert.equal(await lines('nightly import'), 1)
+    const size = await view
+      .locator('.timeline text')
+      .first()
+      .evaluate((text) => text.getBoundingClientRect().height)
+    assert.ok(size > 9, `the text of the timeline is ${size} pixels high`)
+    assert.deepEqual(wrong, [])
+    await close()
+  })
+
   test('it comes back by itself after its server was away, and says so meanwhile', async () => {
     await using _lease = await locks.mutex('kept').acquire()
     const page = lockPage({ stores: { main: locks }, interval: 100 })

@@ -42,74 +42,66 @@ export function NamePage({ store, name, now, keeps, sendKey }: Props) {
 
 function Holders({ entry, now }: { entry: Entry; now: number }) {
   if (entry.holders.length === 0) return <p class="standing free">Free.</p>
-  return (
-    <table class="plain">
-      <thead>
-        <tr>
-          <th scope="col">held by</th>
-          <th scope="col">mode</th>
-          <th scope="col">for</th>
-          <th scope="col">ends unless renewed in</th>
-          <th scope="col">token</th>
-          <th scope="col">note</th>
-        </tr>
-      </thead>
-      <tbody>
-        {entry.holders.map((hold) => (
-          <tr key={`${hold.attempt} ${hold.token}`}>
-            <td>{visible(hold.client ?? 'unknown')}</td>
-            <td>{hold.mode}</td>
-            <td>{lasted(now - hold.since)}</td>
-            <td>
-              {hold.until === null
-                ? 'with its connection'
-                : hold.until < now
-                  ? 'overdue'
-                  : lasted(hold.until - now)}
-            </td>
-            <td>{hold.token}</td>
-            <td>{visible(hold.note ?? '')}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  )
+  const rows = entry.holders.map((hold) => ({
+    key: `${hold.attempt} ${hold.token}`,
+    'held by': visible(hold.client ?? 'unknown'),
+    mode: hold.mode,
+    for: lasted(now - hold.since),
+    'ends unless renewed in':
+      hold.until === null ? 'with its connection' : hold.until < now ? 'overdue' : lasted(hold.until - now),
+    token: `${hold.token}`,
+    note: visible(hold.note ?? ''),
+  }))
+  return <Table kind="holders" rows={rows} />
 }
 
 function PastTable({ past, now }: { past: readonly Past[]; now: number }) {
   if (past.length === 0) return <p class="empty">None was seen.</p>
+  const rows = past.map((hold) => ({
+    key: `${hold.attempt} ${hold.token}`,
+    look: hold.end,
+    ended: `${lasted(now - hold.to)} ago`,
+    'held by': visible(hold.client ?? 'unknown'),
+    token: `${hold.token}`,
+    waited: hold.waited === undefined ? 'not seen' : lasted(hold.waited),
+    held: lasted(hold.to - hold.since),
+    end: `${hold.end === 'unseen' ? 'unseen: last seen then' : hold.end}${hold.why === undefined ? '' : `: ${visible(hold.why)}`}`,
+    note: visible(hold.note ?? ''),
+  }))
+  return <Table kind="past" rows={rows} />
+}
+
+/** The texts of a row by the headings of their columns. */
+interface TableRow extends Readonly<Record<string, string>> {
+  readonly key: string
+}
+
+/** A table; on a phone each row is a card whose lines begin with the heading. */
+function Table({ kind, rows }: { kind: string; rows: readonly TableRow[] }) {
+  const headings = Object.keys(rows[0] ?? {}).filter((name) => name !== 'key' && name !== 'look')
   return (
-    <div class="scrolls">
-      <table class="plain past">
-        <thead>
-          <tr>
-            <th scope="col">ended</th>
-            <th scope="col">held by</th>
-            <th scope="col">token</th>
-            <th scope="col">waited</th>
-            <th scope="col">held</th>
-            <th scope="col">end</th>
-            <th scope="col">note</th>
-          </tr>
-        </thead>
-        <tbody>
-          {past.map((hold) => (
-            <tr key={`${hold.attempt} ${hold.token}`} class={hold.end}>
-              <td>{lasted(now - hold.to)} ago</td>
-              <td>{visible(hold.client ?? 'unknown')}</td>
-              <td>{hold.token}</td>
-              <td>{hold.waited === undefined ? 'not seen' : lasted(hold.waited)}</td>
-              <td>{lasted(hold.to - hold.since)}</td>
-              <td>
-                {hold.end === 'unseen' ? 'unseen: last seen then' : hold.end}
-                {hold.why !== undefined && `: ${visible(hold.why)}`}
-              </td>
-              <td>{visible(hold.note ?? '')}</td>
-            </tr>
+    <table class={`plain ${kind}`}>
+      <thead>
+        <tr>
+          {headings.map((heading) => (
+            <th key={heading} scope="col">
+              {heading}
+            </th>
           ))}
-        </tbody>
-      </table>
-    </div>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row) => (
+          <tr key={row.key} class={row['look'] ?? ''}>
+            {headings.map((heading) => (
+              <td key={heading} data-heading={heading}>
+                {row[heading]}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
   )
 }
 

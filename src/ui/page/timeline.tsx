@@ -1,11 +1,15 @@
 /** Who held a name when: a row for every process, as in the timelines of `holdfast verify`. */
+import type { RefObject } from 'preact'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { StoreModel } from '../model.js'
 import { lasted, visible } from '../stats.js'
 import type { Hold, Past } from '../wire.js'
 import { kindOf } from './strip.js'
 
-const width = 1000
-const left = 190
+/** In units of the drawing. On a screen that is narrower, a unit is a pixel: text stays readable. */
+const most = 1000
+const least = 280
+const labels = 190
 const rowHeight = 26
 const mostRows = 16
 const mostBars = 600
@@ -23,6 +27,9 @@ export function Timeline({
   now: number
   keeps: number
 }) {
+  const picture = useRef<SVGSVGElement>(null)
+  const width = useWidth(picture)
+  const left = Math.min(labels, Math.round(width / 3.5))
   const from = now - keeps
   const past = (store.pastOf.get(name) ?? []).filter(({ to }) => to >= from)
   const present: Bar[] = (store.entries.get(name)?.holders ?? []).map((hold) => ({ ...hold, to: now }))
@@ -32,7 +39,7 @@ export function Timeline({
   const x = (t: number) => Math.max(left, Math.min(width, left + ((t - from) / keeps) * (width - left)))
   const words = `${bars.length} holds by ${rows.length} processes in the last ${lasted(keeps)}; the table below lists the newest`
   return (
-    <svg class="timeline" viewBox={`0 0 ${width} ${bottom + 30}`} role="img" aria-label={words}>
+    <svg ref={picture} class="timeline" viewBox={`0 0 ${width} ${bottom + 30}`} role="img" aria-label={words}>
       {store.gaps.map((gap) => (
         <g key={gap.from}>
           <rect
@@ -55,7 +62,7 @@ export function Timeline({
             <rect class="stripe" x={left} y={18 + i * rowHeight} width={width - left} height={rowHeight} />
           )}
           <text x={0} y={18 + i * rowHeight + 17}>
-            {cut(row.label)}
+            {cut(row.label, Math.floor(left / 7.3))}
           </text>
           <path class="waited" d={row.bars.map((bar) => waitPath(bar, x, 18 + i * rowHeight)).join('')} />
           {row.bars.map((bar) => (
@@ -63,9 +70,23 @@ export function Timeline({
           ))}
         </g>
       ))}
-      <Axis from={from} to={now} x={x} y={bottom} />
+      <Axis from={from} to={now} x={x} y={bottom} room={width - left} />
     </svg>
   )
+}
+
+function useWidth(picture: RefObject<SVGSVGElement | null>): number {
+  const [width, setWidth] = useState(most)
+  useEffect(() => {
+    const element = picture.current
+    if (element === null) return
+    const watch = new ResizeObserver(() =>
+      setWidth(Math.max(least, Math.min(most, Math.round(element.clientWidth)))),
+    )
+    watch.observe(element)
+    return () => watch.disconnect()
+  }, [])
+  return width
 }
 
 function rowsOf(bars: readonly Bar[]): { label: string; bars: Bar[] }[] {
@@ -118,9 +139,20 @@ function HoldBar({ bar, x, y }: { bar: Bar; x: (t: number) => number; y: number 
   )
 }
 
-function Axis({ from, to, x, y }: { from: number; to: number; x: (t: number) => number; y: number }) {
+interface AxisProps {
+  readonly from: number
+  readonly to: number
+  readonly x: (t: number) => number
+  readonly y: number
+  /** For all labels, in units of the drawing. */
+  readonly room: number
+}
+
+function Axis({ from, to, x, y, room }: AxisProps) {
+  const fits = Math.min(8, Math.max(1, room / 90))
   const step =
-    [5, 10, 30, 60, 300, 600, 1_800].map((s) => s * 1_000).find((s) => (to - from) / s <= 8) ?? 3_600_000
+    [5, 10, 30, 60, 120, 300, 600, 1_800].map((s) => s * 1_000).find((s) => (to - from) / s <= fits) ??
+    3_600_000
   const ticks = Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, i) => to - i * step)
   return (
     <g class="axis">
@@ -131,7 +163,7 @@ function Axis({ from, to, x, y }: { from: number; to: number; x: (t: number) => 
             class="small"
             x={x(t)}
             y={y + 18}
-            text-anchor={i === 0 ? 'end' : x(t) < left + 30 ? 'start' : 'middle'}
+            text-anchor={i === 0 ? 'end' : x(t) - x(from) < 30 ? 'start' : 'middle'}
           >
             {i === 0 ? 'now' : `${lasted(to - t)} ago`}
           </text>
@@ -141,4 +173,4 @@ function Axis({ from, to, x, y }: { from: number; to: number; x: (t: number) => 
   )
 }
 
-const cut = (text: string) => (text.length > 26 ? `…${text.slice(-25)}` : text)
+const cut = (text: string, most: number) => (text.length > most ? `…${text.slice(1 - most)}` : text)
