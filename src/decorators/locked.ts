@@ -79,6 +79,7 @@ export function locked<Args extends unknown[]>(
     if (typeof method !== 'function') throw new TypeError('locked decorates methods, and this is none')
     const wrapped = wrap(method as LockedMethod<Args>)
     Object.defineProperty(wrapped, 'name', { value: method.name, configurable: true })
+    copyMetadata(method, wrapped)
     if (descriptor === undefined) return wrapped
     descriptor.value = wrapped
     return undefined
@@ -102,4 +103,21 @@ async function skipIfHeld<R>(
     if (!began && error instanceof AcquireTimeoutError) return undefined
     throw error
   }
+}
+
+/** Of `reflect-metadata`, as far as it is used. */
+interface Metadata {
+  getOwnMetadataKeys(target: object): unknown[]
+  getOwnMetadata(key: unknown, target: object): unknown
+  defineMetadata(key: unknown, value: unknown, target: object): void
+}
+
+/**
+ * Decorators that were applied before have noted on the method itself what they mean, as Nest's routes and guards do:
+ * a wrapper without these notes would be called without those guards.
+ */
+function copyMetadata(from: object, to: object): void {
+  const { getOwnMetadataKeys, getOwnMetadata, defineMetadata } = Reflect as unknown as Partial<Metadata>
+  if (!getOwnMetadataKeys || !getOwnMetadata || !defineMetadata) return
+  for (const key of getOwnMetadataKeys(from)) defineMetadata(key, getOwnMetadata(key, from), to)
 }

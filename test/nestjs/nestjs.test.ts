@@ -6,6 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import 'reflect-metadata'
+import { Controller, ForbiddenException, Get, HttpCode, Module, UseGuards } from '@nestjs/common'
+import { NestFactory } from '@nestjs/core'
 import { memory } from 'holdfast/memory'
 import { HoldfastModule, LOCKS, UseLock } from 'holdfast/nestjs'
 import { root } from '../support/checkout.js'
@@ -59,8 +61,55 @@ test('an object that Nest did not make says what is missing', async () => {
 })
 
 test('a decorated member that is not a method is refused', () => {
-  const decorate = UseLock('a') as (...args: unknown[]) => void
-  assert.throws(() => decorate(class {}, 'field', undefined), /@UseLock decorates methods/)
+  const decorator = UseLock('a') as (...args: unknown[]) => void
+  assert.throws(() => decorator(class {}, 'field', undefined), /@UseLock decorates methods/)
 })
+
+test('a route keeps its path, its status and its guards when @UseLock stands above them', async () => {
+  let ran = 0
+  class Orders {
+    async open(): Promise<string> {
+      return 'open'
+    }
+    async guarded(): Promise<void> {
+      ran++
+    }
+  }
+  const forbid = {
+    canActivate(): boolean {
+      throw new ForbiddenException()
+    },
+  }
+  decorate(Orders, 'open', UseLock('a'), Get('open'), HttpCode(202))
+  decorate(Orders, 'guarded', Get('guarded'), UseLock('a'), UseGuards(forbid))
+  Controller()(Orders)
+  class App {}
+  Module({ imports: [HoldfastModule.forRoot({ driver: memory() })], controllers: [Orders] })(App)
+  const app = await NestFactory.create(App, { logger: false })
+  try {
+    await app.listen(0, '127.0.0.1')
+    const get = (path: string) =>
+      app.getUrl().then((url) => fetch(`${url}/${path}`, { headers: { connection: 'close' } }))
+    const open = await get('open')
+    assert.deepEqual([open.status, await open.text()], [202, 'open'])
+    const guarded = await get('guarded')
+    await guarded.text()
+    assert.deepEqual([guarded.status, ran], [403, 0])
+  } finally {
+    await app.close()
+  }
+})
+
+/** Decorates a method as if the decorators stood above it in this order: the last is applied first. */
+function decorate(
+  type: { prototype: object },
+  key: string,
+  // biome-ignore lint/suspicious/noExplicitAny: Nest's and ours are typed for the syntax with @
+  ...decorators: ((prototype: object, key: string, descriptor: any) => void)[]
+): void {
+  const descriptor = Object.getOwnPropertyDescriptor(type.prototype, key)!
+  for (const each of decorators.reverse()) each(type.prototype, key, descriptor)
+  Object.defineProperty(type.prototype, key, descriptor)
+}
 
 after(leakCheck)
