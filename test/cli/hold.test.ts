@@ -304,6 +304,38 @@ test('on a server: held, shown with its note, released, and the script is ended 
   await until(() => !alive(leader))
 })
 
+for (const json of ['', ' --json']) {
+  test(`a release that the store does not answer is not called a release${json}`, async () => {
+    const server = await startRedis()
+    after(() => server.stop())
+    const store = `redis://127.0.0.1:${server.port}`
+    const go = join(folder, `go-unanswered${json}`)
+    const { running } = leading(`
+      token=$(holdfast hold unanswered --for $$ --ttl 25s --on ${store})
+      echo held
+      until [ -e '${go}' ]; do sleep 0.05; done
+      holdfast release unanswered --token "$token" --on ${store}${json}
+      echo "code $?"
+    `)
+    await until(() => running.stdout() !== '')
+    await server.kill9()
+    writeFileSync(go, '')
+    const { stdout, stderr } = await running.ended
+    const [, ...said] = stdout.trimEnd().split('\n')
+    assert.equal(said.at(-1), 'code 69', stderr)
+    const why =
+      /^the store did not answer to the release; the lock was held until then, and frees itself within 25s$/
+    if (json === '') {
+      assert.equal(said.length, 1)
+      assert.match(stderr.replace(/\n$/, '').replace(/^holdfast: /, ''), why)
+    } else {
+      const { event, error } = JSON.parse(said[0] ?? '')
+      assert.deepEqual([event, error.code, error.exitCode, stderr], ['failed', 'UNAVAILABLE', 69, ''])
+      assert.match(error.message, why)
+    }
+  })
+}
+
 test('a script that has asked to release its lock is left alone, whatever happens to the keeper', async () => {
   const server = await startRedis()
   after(() => server.stop())

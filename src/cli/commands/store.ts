@@ -156,6 +156,9 @@ async function releaseHeld(name: string, text: string, options: ReleaseOptions):
     name,
     token: Number(text),
   })
+  // Neither released nor lost, as when the store did not answer: only what is known is said.
+  if (exitCode !== 0 && exitCode !== exits.lost)
+    throw new CliError(exitCode, messages.join('; ') || `"${plain(name)}" may not be released`)
   for (const message of messages) console.error(`holdfast: ${message}`)
   await print(options, { name, released: exitCode === 0 ? 1 : 0 }, async () =>
     exitCode === 0 ? `released "${plain(name)}"` : `"${plain(name)}" was not held any more`,

@@ -29,11 +29,13 @@ export interface Run {
 /** The lock was released or lost, and the command is gone. */
 export function exitCodeAfter(
   { outcome, stopped }: Message<'done'>,
-  { ran, ending, cancelled }: Run,
+  { ran, ending, cancelled, for: holder }: Run,
 ): number {
   if (stopped === 'max-hold') return exits.maxHold
   if (stopped === 'lost' || (ran && outcome === 'lost')) return exits.lost
   if (!ran && cancelled !== undefined) return 128 + signalNumber(cancelled)
+  // A script that asked for the release must not read success; a command has a code of its own.
+  if (holder === 'owner' && outcome === 'unknown') return exits.unavailable
   return ending?.code ?? exits.internal
 }
 
@@ -49,8 +51,9 @@ export function reportDone(report: Report, done: Message<'done'>, run: Run): voi
   }
 }
 
-function reportUnreleased(report: Report, why: string, { ttl }: Run): void {
-  report.write('unreleased', {}, `${why}; the lock frees itself within ${formatDuration(ttl)}`, true)
+function reportUnreleased(report: Report, why: string, { ttl, for: holder }: Run): void {
+  const known = holder === 'owner' ? 'the lock was held until then, and' : 'the lock'
+  report.write('unreleased', {}, `${why}; ${known} frees itself within ${formatDuration(ttl)}`, true)
 }
 
 export function reportBusy(
@@ -145,7 +148,7 @@ export function reportTakeOver(report: Report, why: string, run: Run): number {
   const { ran, ending, held } = run
   if (ending !== undefined && held === true) {
     reportUnreleased(report, `${why} before it had released the lock`, run)
-    return ending.code
+    return run.for === 'owner' ? exits.unavailable : ending.code
   }
   if (!ran) {
     reportFailure(report, failureOf(`${why}${notStarted(run)}`, exits.internal))
