@@ -12,6 +12,7 @@ import { storeCommandLines } from './commands/store.js'
 import { topCommandLine } from './commands/top.js'
 import { uiCommandLine } from './commands/ui.js'
 import { verifyCommandLine } from './commands/verify.js'
+import { refuseExcess } from './excess.js'
 import { addHelp } from './help/help.js'
 import { version } from './version.js'
 
@@ -41,6 +42,6 @@ export function commandLine(rest: readonly string[] | undefined, says = true): C
   adviseCommandLine(program)
   completionCommandLine(program)
   addHelp(program)
-  for (const command of program.commands) command.copyInheritedSettings(program)
+  for (const command of program.commands) refuseExcess(command.copyInheritedSettings(program))
   return program
 }

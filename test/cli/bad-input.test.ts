@@ -206,9 +206,31 @@ test('after -- every word is a name, and none is dropped', async () => {
     assert.equal(said.code, code, said.stderr)
     assert.match(said.stdout, stdout)
   }
-  const { code, stderr } = await cli('inspect', '--', 'a', 'b')
-  assert.equal(code, 64)
-  assert.match(stderr, /too many arguments/)
+})
+
+test('an argument too many is named, with the remedy, and nothing of a URL is repeated', async () => {
+  const once = 'call it once for each, and quote what contains blanks'
+  const told: readonly [args: string[], complaint: string][] = [
+    [
+      ['hold', 'a', 'b', '--for', '1'],
+      'hold takes one lock, got "a", "b"; holdfast run takes several at once: holdfast run NAME… -- ./script.sh',
+    ],
+    [['inspect', '--', 'a', 'b'], `inspect takes one lock, got "a", "b"; ${once}`],
+    [['release', 'a', 'b', '--yes'], `release takes one lock, got "a", "b"; ${once}`],
+    [['ls', 'a', 'b'], `ls takes one prefix, got "a", "b"; ${once}`],
+    [['help', 'run', 'ls'], `help takes one command, got "run", "ls"; ${once}`],
+    [['doctor', 'prod'], 'doctor takes no argument, got "prod"; a store goes after --on'],
+    [['ls', 'a', 'redis://:secret@127.0.0.1'], 'ls takes one prefix; a store goes after --on'],
+    [['advise', 'redis'], 'advise takes no argument, got "redis"; leave it out'],
+  ]
+  for (const [args, complaint] of told) {
+    const { code, stdout, stderr } = await cli(...args)
+    assert.deepEqual([code, stdout, stderr], [64, '', `holdfast: ${complaint}\n`])
+    if (!['hold', 'doctor'].includes(args[0] ?? '')) continue
+    const json = await cli(...args, '--json')
+    const { error } = JSON.parse(args[0] === 'hold' ? json.stderr : json.stdout)
+    assert.deepEqual([json.code, error.code, error.message], [64, 'BAD_INPUT', complaint])
+  }
 })
 
 test('help is no error, and tells every command', async () => {
