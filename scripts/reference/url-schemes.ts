@@ -67,7 +67,10 @@ export const all: readonly Scheme[] = [
     source: 'redis-place.ts',
     example: 'redlock://h1,h2,h3',
     options: ['holdfast/redlock', 'RedlockOptions'],
-    settings: { prefix: { values: ['hf:'], like: true } },
+    settings: {
+      prefix: { values: ['hf:'], like: true },
+      maxTtl: { values: ['60000'], like: true },
+    },
     schemes: ['redlock:'],
   },
   {

@@ -3,7 +3,7 @@ import type { DriverFactory } from 'holdfast'
 import type { RedisClient } from 'holdfast/redis'
 import type { Connection } from './connect.js'
 import { CliError, exits } from './exit.js'
-import type { Opened, RedisAddress, Settings } from './redis-place.js'
+import type { Opened, RedisAddress } from './redis-place.js'
 
 export type Library = 'ioredis' | 'redis'
 
@@ -36,13 +36,10 @@ async function createDriver(
   clients: readonly RedisClient[],
 ): Promise<DriverFactory> {
   const [client] = clients
-  if (is === 'redlock')
-    return (await import('holdfast/redlock')).redlock({ clients, ...prefixOption(options) })
+  if (is === 'redlock') return (await import('holdfast/redlock')).redlock({ clients, ...options })
   if (client === undefined) throw new TypeError('there is no client')
   return (await import('holdfast/redis')).redis({ client, ...options })
 }
-
-const prefixOption = ({ prefix }: Settings) => (prefix === undefined ? {} : { prefix })
 
 async function openClient(address: RedisAddress, library: Library | undefined): Promise<Opened> {
   const makers = {

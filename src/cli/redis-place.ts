@@ -6,7 +6,7 @@
  * redis+sentinel://[user:password@]h1[:26379],h2,h3/name-of-the-master
  * redis+cluster://[user:password@]h1[:6379],h2
  * redlock://[user:password@]h1[:6379],h2,h3[/database]
- * ?prefix=hf:  &replicas=1  &quarantine=strict  &maxTtl=60000      (redlock: prefix only)
+ * ?prefix=hf:  &replicas=1  &quarantine=strict  &maxTtl=60000      (redlock: prefix and maxTtl)
  * ?tls=true  &ca=FILE  &cert=FILE  &key=FILE          for all of them, Sentinels included
  * ```
  * A password missing from the URL comes from `REDISCLI_AUTH`.
@@ -39,12 +39,15 @@ export interface RedisAddress {
 
 export type Settings = RedisAddress['options']
 
+/** The longest that the driver accepts, in ms. */
+export const maxTtlInUrl = 9_999_999_999
+
 /** Driver options a URL may contain. */
 const settings: UrlSettings<Settings> = {
   prefix: matching(/^[^{}\s]+$/, 'a text without blanks, { and }'),
   replicas: whole(0, 99),
   quarantine: oneOf('detected', 'strict', 'off'),
-  maxTtl: whole(1, 9_999_999_999),
+  maxTtl: whole(1, maxTtlInUrl),
 }
 
 const kinds: Readonly<Record<string, RedisAddress['is']>> = {
@@ -57,7 +60,7 @@ const kinds: Readonly<Record<string, RedisAddress['is']>> = {
 export function parseRedisAddress(scheme: string, rest: string, shown: string): RedisAddress {
   const is = kinds[scheme] ?? 'single'
   const parts = parseParts(scheme, rest, `${scheme}://host:${is === 'sentinel' ? 26_379 : 6379}`)
-  const own = is === 'redlock' ? ['prefix'] : Object.keys(settings)
+  const own = is === 'redlock' ? ['prefix', 'maxTtl'] : Object.keys(settings)
   const query = parseSettings(parts, [...own, ...tlsSettings], shown)
   const address = {
     is,

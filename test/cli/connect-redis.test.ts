@@ -125,6 +125,33 @@ test('two runs on one Redis exclude each other, and a killed one blocks no longe
   }
 })
 
+for (const scheme of ['redis', 'redlock']) {
+  test(`a --ttl over maxTtl names the setting of a ${scheme}: URL that allows it`, async () => {
+    await using group = await startMany(scheme === 'redis' ? 1 : 3)
+    const url = `${scheme}://${group.servers.map(({ host, port }) => `${host}:${port}`).join(',')}`
+    const { cli, close } = bench(url)
+    try {
+      const args = ['run', 'x', '--ttl', '10m', '--wait', '20s', '--on']
+      const refused = await cli(...args, url, '--', 'echo', 'ran')
+      assert.deepEqual([refused.code, refused.stdout], [64, ''])
+      assert.match(
+        refused.stderr,
+        /^holdfast: --ttl 10m is longer than maxTtl, (30s|1m); use a shorter one, or set \?maxTtl=600000 in the URL, and as much in every program that uses these locks; the command was not started\n$/,
+      )
+      const accepted = await cli(...args, `${url}?maxTtl=600000`, '--', 'echo', 'ran')
+      assert.deepEqual([accepted.code, accepted.stdout], [0, 'ran\n'], accepted.stderr)
+      const longest = await cli('run', 'x', '--ttl', '300d', '--no-wait', '--', 'true')
+      assert.equal(longest.code, 64)
+      assert.match(
+        longest.stderr,
+        /^holdfast: --ttl 300d is longer than maxTtl, \S+; use a shorter one; the command was not started\n$/,
+      )
+    } finally {
+      close()
+    }
+  })
+}
+
 test('an unreachable server is an error that names it, not an endless wait', async () => {
   const { cli, close } = bench('redis://:s3cret@127.0.0.1:1')
   try {

@@ -18,6 +18,7 @@ import { withStore } from '../with-store.js'
 import { acquireLock } from './acquire.js'
 import { type Enforcer, enforce } from './enforce.js'
 import { isJob, serveJob } from './job.js'
+import { withSetting } from './longer-ttl.js'
 import { machineTime, notStarted, type RunLimits, type RunRequest } from './messages.js'
 import { limitsWithin, minLeaseShare } from './policy.js'
 import { reportRefusals } from './refusals.js'
@@ -47,7 +48,7 @@ async function main(): Promise<void> {
     if (claim.wait === 0) await probe(store)
     await withStore(store, (locks) => serve(store, locks, claim, supervisor))
   } catch (error) {
-    supervisor.send({ type: 'failed', failure: toFailure(error) })
+    supervisor.send({ type: 'failed', failure: toFailure(withSetting(error, claim)) })
     endSoon()
   }
   // If no request was under way when the run was cancelled, this line is reached before the immediate runs.
