@@ -76,7 +76,7 @@ export class LocalQueue {
     this.name = name
   }
 
-  get #handoffLimit(): HandoffLimit {
+  #handoffLimit(): HandoffLimit {
     this.#madeLimit ??= new HandoffLimit(this.engine.clock)
     return this.#madeLimit
   }
@@ -207,7 +207,7 @@ export class LocalQueue {
     }
     if (grant.nextReservedToken === undefined && grant.nextToken !== undefined)
       return this.#handOffWithMintedToken(hold, grant)
-    if (!this.#handoffLimit.mustYield) return this.#handOffNow(hold)
+    if (!this.#handoffLimit().mustYield) return this.#handOffNow(hold)
     queue.holdBack(this.#state, hold)
     this.engine.clock.soon(() => this.#afterYield(hold))
     hold.onHandedOff()
@@ -280,7 +280,7 @@ export class LocalQueue {
     const fits =
       !this.#cache?.isOver && !request.terms.fair && request.batch === undefined && canReceive(request, hold)
     // A loop of single attempts gets its turn of the event loop from the store.
-    const mustYield = fits && this.#handoffLimit.mustYield
+    const mustYield = fits && this.#handoffLimit().mustYield
     if (!fits || !canReuse(watchdog) || (mustYield && once)) {
       this.endCaching()
       return false
@@ -323,7 +323,7 @@ export class LocalQueue {
   }
 
   #canHandOff({ watchdog }: Hold): boolean {
-    return this.#handoffLimit.tryHandoff(watchdog.grant) && isFit(watchdog)
+    return this.#handoffLimit().tryHandoff(watchdog.grant) && isFit(watchdog)
   }
 
   /** @param reports the release has not been reported yet */

@@ -20,6 +20,16 @@ async function taken(s: Script, ttl = 6_000) {
   return { lease: await taking, grant }
 }
 
+/** The next releases are answered only by the function that is returned. */
+function answerLater(s: Script): (how: ReleaseResult) => void {
+  let answer: (how: ReleaseResult) => void = () => assert.fail('nothing was sent')
+  s.onRelease = () =>
+    new Promise((resolve) => {
+      answer = resolve
+    })
+  return (how) => answer(how)
+}
+
 test('a release that failed is repeated every sixth of the ttl until the store answers', async () => {
   const s = script()
   const { lease, grant } = await taken(s)
@@ -111,11 +121,7 @@ test('close() of many leases of a long ttl waits for a silent store no longer th
 test('a reply that waits behind a stalled event loop counts, although the time of its release is over', async () => {
   const s = script()
   const { lease, grant } = await taken(s)
-  let answer: (how: ReleaseResult) => void = () => assert.fail('nothing was sent')
-  s.onRelease = () =>
-    new Promise((resolve) => {
-      answer = resolve
-    })
+  const answer = answerLater(s)
   const { at } = s.clock
   // After a stall the event loop runs the timers that are due, and then reads the sockets.
   s.clock.at = (time, fn, options) => {
@@ -138,11 +144,7 @@ test('a reply that waits behind a stalled event loop counts, although the time o
 test('close() waits for a release on its way and does not repeat it', async () => {
   const s = script()
   const { lease, grant } = await taken(s)
-  let answer: (how: ReleaseResult) => void = () => assert.fail('nothing was sent')
-  s.onRelease = () =>
-    new Promise((resolve) => {
-      answer = resolve
-    })
+  const answer = answerLater(s)
   const released = lease.release()
   const closing = s.locks.close()
   await s.clock.advance(500)
