@@ -1,7 +1,8 @@
 // The whole program on a pseudo-terminal and in a script.
 // Second tier because it needs pseudo-terminals; top/draw.test.ts and top/state.test.ts are the part for every change.
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync, readlinkSync } from 'node:fs'
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -84,6 +85,25 @@ for (const signal of ['SIGTERM', 'SIGHUP'] as const)
     await term.see(`code ${128 + constants.signals[signal]}`)
     await term.see('ready> ')
   })
+
+test('a terminal that takes nothing any more, as behind a stalled ssh, does not keep it from obeying a signal', async () => {
+  const node = [process.execPath, main].map((part) => JSON.stringify(part)).join(' ')
+  term.type(`sh -c 'echo "pid $$"; exec "$0" "$@"' ${node} top; echo "code $?"\n`)
+  await term.see(/pid \d+/)
+  const pid = Number(/.*pid (\d+)/s.exec(term.shown())?.[1])
+  await term.see('nothing is held or waited for')
+  const tty = readlinkSync(`/proc/${pid}/fd/0`)
+  kill(term.pid, 'SIGSTOP')
+  // Each size is a frame of its own, and a frame has 4 KB: more than the pseudo-terminal takes.
+  for (let i = 0; i < 40; i++) execFileSync('stty', ['-F', tty, 'rows', String(300 + i), 'cols', '200'])
+  kill(pid, 'SIGTERM')
+  await until(() => !existsSync(`/proc/${pid}`))
+  kill(term.pid, 'SIGCONT')
+  await term.see('code 143')
+  await term.see('ready> ')
+  term.type('stty cols 80 rows 24\n')
+  await term.see('ready> ')
+})
 
 test('a terminal that goes away ends it by SIGHUP, not by an abort', async () => {
   const other = await terminal(folder, { ...process.env, HOLDFAST_URL: url }, main)

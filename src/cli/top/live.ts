@@ -36,6 +36,13 @@ export function live(source: Source): Promise<NodeJS.Signals | undefined> {
   })
 }
 
+interface Chosen {
+  readonly all: readonly Row[]
+  readonly filter: string
+  readonly sort: Sort
+  readonly rows: readonly Row[]
+}
+
 class Live {
   readonly #source: Source
   readonly #done: (signal?: NodeJS.Signals) => void
@@ -43,6 +50,7 @@ class Live {
   readonly #rates = new Rates()
   #state: State
   #all: readonly Row[]
+  #chosen: Chosen = { all: [], filter: '', sort: 'name', rows: [] }
   #took: number | undefined
   /** When the newest list came, in monotonic ms. */
   #at = performance.now()
@@ -91,8 +99,13 @@ class Live {
     this.#timer = setTimeout(() => (this.#state.paused ? this.#plan(pause) : void this.#list()), pause)
   }
 
-  get #rows(): Row[] {
-    return chosen(this.#all, this.#state.filter, this.#state.sort)
+  /** Sorted anew only when something changed: of 5,000 names that takes longer than all the rest of a key. */
+  get #rows(): readonly Row[] {
+    const { filter, sort } = this.#state
+    const { all, ...kept } = this.#chosen
+    if (all !== this.#all || kept.filter !== filter || kept.sort !== sort)
+      this.#chosen = { all: this.#all, filter, sort, rows: chosen(this.#all, filter, sort) }
+    return this.#chosen.rows
   }
 
   #key(key: Key): void {
@@ -136,14 +149,13 @@ class Live {
   }
 
   #draw(): void {
-    if (!this.#over) this.#terminal.show(draw(this.#view, this.#terminal.screen))
+    if (!this.#over) this.#terminal.show(() => draw(this.#view, this.#terminal.screen))
   }
 
   #end(signal?: NodeJS.Signals): void {
     if (this.#over) return
     this.#over = true
     clearTimeout(this.#timer)
-    this.#terminal.close()
-    this.#done(signal)
+    void this.#terminal.close().then(() => this.#done(signal))
   }
 }

@@ -1,6 +1,8 @@
 /** A terminal taken over for a full-screen view, and given back as it was, however the process ends. */
+import { writeSync } from 'node:fs'
 import { emitKeypressEvents } from 'node:readline'
 import type { Screen } from './draw.js'
+import { Frames } from './frames.js'
 import type { Key } from './state.js'
 
 // Lines do not wrap: a character that is wider here than was thought must not push the screen up.
@@ -9,9 +11,13 @@ const leave = '\x1b[?7h\x1b[?25h\x1b[?1049l'
 
 export interface Terminal {
   readonly screen: Screen
-  /** Shows these lines; sends only those that changed. */
-  show(lines: readonly string[]): void
-  close(): void
+  /**
+   * Shows the lines that `draw` returns; sends only those that changed. Where the terminal has not taken the frame before, `draw` is called once
+   * it has, and only the newest one: a slow line shows fewer frames, none of them late.
+   */
+  show(draw: () => readonly string[]): void
+  /** Resolves once the terminal has taken everything, or takes no more. */
+  close(): Promise<void>
 }
 
 export interface Listeners {
@@ -21,29 +27,41 @@ export interface Listeners {
   ended(signal: NodeJS.Signals): void
 }
 
-export function openTerminal(input: NodeJS.ReadStream, output: NodeJS.WriteStream, on: Listeners): Terminal {
-  let displayed: readonly string[] = []
-  let closed = false
+export function openTerminal(
+  input: NodeJS.ReadStream,
+  output: NodeJS.WriteStream & { readonly fd: number },
+  on: Listeners,
+): Terminal {
+  const frames = new Frames(output)
+  let closed: Promise<void> | undefined
   const keypress = (text: string | undefined, key: { name?: string; ctrl?: boolean } = {}) =>
     on.key({ name: key.name, ctrl: key.ctrl === true, text })
   const resize = () => {
-    displayed = []
-    output.write('\x1b[2J')
+    frames.clear()
     on.resized()
   }
   const gone = () => on.ended('SIGHUP')
   const signals = ['SIGTERM', 'SIGHUP', 'SIGINT'] as const
-  const close = () => {
-    if (closed) return
-    closed = true
+  const giveBack = () => {
     input.off('keypress', keypress)
     input.off('end', gone)
     output.off('resize', resize)
     for (const signal of signals) process.off(signal, on.ended)
-    process.off('exit', close)
+    process.off('exit', atExit)
     if (input.isTTY) input.setRawMode(false)
     input.pause()
-    output.write(leave)
+  }
+  // Nothing that is written to a stream now would still be sent.
+  const atExit = () => {
+    giveBack()
+    writeSync(output.fd, leave)
+  }
+  const close = () => {
+    if (closed === undefined) {
+      giveBack()
+      closed = frames.end(leave)
+    }
+    return closed
   }
   emitKeypressEvents(input)
   input.on('keypress', keypress)
@@ -53,7 +71,7 @@ export function openTerminal(input: NodeJS.ReadStream, output: NodeJS.WriteStrea
   output.on('error', gone)
   output.on('resize', resize)
   for (const signal of signals) process.on(signal, on.ended)
-  process.on('exit', close)
+  process.on('exit', atExit)
   input.setRawMode(true)
   input.resume()
   output.write(enter)
@@ -65,15 +83,7 @@ export function openTerminal(input: NodeJS.ReadStream, output: NodeJS.WriteStrea
         style: process.env.NO_COLOR === undefined,
       }
     },
-    show(lines) {
-      if (closed) return
-      // Erased before, not behind: at the right edge the last character would go, too.
-      const changed = lines.flatMap((line, i) =>
-        line === displayed[i] ? [] : [`\x1b[${i + 1};1H\x1b[2K${line}`],
-      )
-      displayed = lines
-      if (changed.length > 0) output.write(changed.join(''))
-    },
+    show: (draw) => frames.show(draw),
     close,
   }
 }
