@@ -12,7 +12,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import express, { type NextFunction, type Request, type Response } from 'express'
-import { createLocks, type Locks } from 'holdfast'
+import { AcquireTimeoutError, createLocks, HoldfastError, type Locks } from 'holdfast'
 import { local } from 'holdfast/local'
 import { Hono, type MiddlewareHandler } from 'hono'
 
@@ -26,13 +26,15 @@ interface Answer {
 const keep = 24 * 3_600_000
 /** An empty key counts as missing: it would be the same for all requests of a client that sets the header without a value. */
 const missing = { status: 400, body: '{"error":"send an Idempotency-Key"}' }
+/** The response to the first request would tell the client that this one was executed. */
+const reused = { status: 422, body: '{"error":"this Idempotency-Key came with another body before"}' }
 
 /**
  * The key includes the sender and the request: otherwise one customer could read the response to another customer's request, or get
  * the response to a different request of their own. As JSON no two lists look alike; hashed, no list is too long.
  */
-const keyOf = (...parts: readonly string[]) =>
-  `request:${createHash('sha256').update(JSON.stringify(parts)).digest('hex')}`
+const keyOf = (...parts: readonly string[]) => `request:${hash(JSON.stringify(parts))}`
+const hash = (text: string) => createHash('sha256').update(text).digest('hex')
 
 /** The most bytes of a response, as JSON, that fit into a cell. */
 const longest = 64_000
@@ -48,25 +50,35 @@ class Failed extends Error {
 }
 
 /** Once for a key, unless it fails. */
-async function answerOnce(locks: Once, key: string, handle: () => Promise<Answer>): Promise<Answer> {
+async function answerOnce(
+  locks: Once,
+  key: string,
+  content: string,
+  handle: () => Promise<Answer>,
+): Promise<Answer> {
+  const asked = hash(content)
   let own: Answer | undefined
   const run = async () => {
     const answer = await handle()
     if (answer.status >= 500) throw new Failed(answer)
     own = answer
     const fits = Buffer.byteLength(JSON.stringify(answer)) <= longest
-    return fits ? answer : { status: answer.status, body: tooLong }
+    return { status: answer.status, body: fits ? answer.body : tooLong, asked }
   }
   try {
     const kept = await locks.once(key, run, { keep, keepError: 0 })
-    return own ?? kept
+    return own ?? (kept.asked === asked ? kept : reused)
   } catch (error) {
+    // Executed, but the store could not keep it: a client that is told of an error would send it again.
+    if (own !== undefined) return own
     if (error instanceof Failed) return error.answer
-    throw error
+    if (!(error instanceof HoldfastError)) throw error
+    const status = error instanceof AcquireTimeoutError ? 409 : 503
+    return { status, body: JSON.stringify({ error: error.publicMessage }) }
   }
 }
 
-/** `app.post('/orders', idempotent(locks, handler))` in Express. */
+/** `app.post('/orders', express.json(), idempotent(locks, handler))` in Express. */
 function idempotent(locks: Once, handle: (request: Request) => Promise<Answer>) {
   return async (request: Request, response: Response, next: NextFunction): Promise<void> => {
     try {
@@ -74,8 +86,11 @@ function idempotent(locks: Once, handle: (request: Request) => Promise<Answer>) 
       const customer = request.get('x-customer') ?? 'nobody'
       const { status, body } = !key
         ? missing
-        : await answerOnce(locks, keyOf(customer, request.method, request.originalUrl, key), () =>
-            handle(request),
+        : await answerOnce(
+            locks,
+            keyOf(customer, request.method, request.originalUrl, key),
+            JSON.stringify(request.body ?? null),
+            () => handle(request),
           )
       response.status(status).type('json').send(body)
     } catch (error) {
@@ -94,6 +109,7 @@ function idempotentHono(locks: Once): MiddlewareHandler {
     const { status, body } = await answerOnce(
       locks,
       keyOf(c.req.header('x-customer') ?? 'nobody', c.req.method, pathname + search, key),
+      await c.req.text(),
       async () => {
         await next()
         return { status: c.res.status, body: await c.res.text() }
@@ -121,6 +137,7 @@ const expressServers = locks.map((mine) =>
   createServer(
     express().post(
       '/:item',
+      express.json(),
       idempotent(mine, (request) => makeOrder(String(request.params['item']))),
     ),
   ),
@@ -140,15 +157,17 @@ const ports = await Promise.all(
 
 const headersOf = (key?: string) => ({
   'x-customer': 'ada',
+  'content-type': 'application/json',
   connection: 'close',
   ...(key !== undefined && { 'idempotency-key': key }),
 })
-const toExpress = (host: 0 | 1, item: string, key?: string) =>
-  fetch(`http://127.0.0.1:${ports[host]}/${item}`, { method: 'POST', headers: headersOf(key) })
-const toHono = async (host: 0 | 1, item: string, key?: string) =>
+const toExpress = (host: 0 | 1, item: string, key?: string, body = '{}') =>
+  fetch(`http://127.0.0.1:${ports[host]}/${item}`, { method: 'POST', headers: headersOf(key), body })
+const toHono = async (host: 0 | 1, item: string, key?: string, body = '{}') =>
   (honoApps[host] as Hono).request(`http://host${host}.example/${item}`, {
     method: 'POST',
     headers: headersOf(key),
+    body,
   })
 
 for (const [send, item] of [
@@ -163,6 +182,7 @@ for (const [send, item] of [
   ])
   const bodies = new Set(await Promise.all(answers.map((answer) => answer.text())))
   assert.deepEqual([...bodies], [`{"order":${orders.length},"item":"${item}"}`])
+  assert.equal((await send(1, item, item, '{"gift":true}')).status, 422)
   assert.equal((await send(1, item)).status, 400)
   assert.equal((await send(1, item, '')).status, 400)
   assert.equal((await send(0, 'broken', `${item} broken`)).status, 500)
