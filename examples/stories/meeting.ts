@@ -15,7 +15,7 @@ export class Meeting {
     this.#working = workers
   }
 
-  /** Another one has read: whoever was waiting by then continues. */
+  /** Another process has read the value. Every process that is waiting by then continues. */
   readonly watched: (db: Sql) => Sql = ({ dialect, run }) => ({
     dialect,
     run: async (text, values) => {

@@ -51,7 +51,7 @@ export interface Runtime {
   close(): Promise<void>
 }
 
-/** @param listener its connection is reserved for the subscription (`dedicated`), or the ear duplicates it */
+/** @param listener its connection is reserved for the subscription (`dedicated`), or the subscriber duplicates it */
 export function createRuntime(
   connection: Connection,
   listener: { readonly connection: Connection | undefined; readonly setApart: boolean },

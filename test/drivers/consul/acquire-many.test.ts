@@ -26,7 +26,7 @@ const nothingOf = async (claims: readonly Claim[]) => {
   assert.deepEqual(await placesIn(claims), [])
   assert.deepEqual(await locksIn(claims), [])
 }
-/** Somebody who is queued and does not take the lock, for as long as the test says. */
+/** A client that is queued and does not take the lock, until it leaves. */
 async function standIn(name: string): Promise<{ leave(): Promise<void> }> {
   const { ID } = (await server.ask('PUT', '/v1/session/create', '{"TTL":"60s","Behavior":"delete"}')) as {
     ID: string

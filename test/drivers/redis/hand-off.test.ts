@@ -32,7 +32,7 @@ async function wired(
   return { ...wired, talk, hear }
 }
 
-/** Waits once, so that it has an ear from then on. */
+/** Waits once, so that it has a subscription from then on. */
 async function opened({ mutex }: Locks, t: TestContext, name: string): Promise<void> {
   const first = await held(t, name)
   const waited = mutex(name).acquire()
@@ -168,7 +168,7 @@ test('publish lost permanently: the safety poll notices', async (t) => {
 
 test('fairness: a waiter whose subscriber is reconnecting is passed over and keeps its position', async (t) => {
   const first = await held(t, 'passed over')
-  // Nor does it ask by itself while its ear is away: then the lock would be kept for it, and not handed to the next.
+  // Nor does it poll while its subscription is lost: then the lock would be kept for it, and not handed to the next.
   const { driver, hear } = await wired(t, { env: { clock: withoutLooking() } })
   const away = claim('passed over', { ttl: 30_000 })
   const asked = driver.acquire(away, waiting())
