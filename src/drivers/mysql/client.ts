@@ -6,6 +6,7 @@
  * `sql_mode` can change how a value is quoted.
  */
 import { describe } from '../../core/name.js'
+import { borrow, type Socket } from './borrow.js'
 import { configuredDatabase } from './database.js'
 
 /** Rows as plain arrays, whatever the options of the pool say. */
@@ -74,7 +75,7 @@ export function checkPool(pool: unknown): MysqlPool {
 
 /** @throws what the pool throws; TypeError for a pool that gives no promise of a connection */
 export async function connect(pool: MysqlPool): Promise<Connection> {
-  const { given, socket, bare } = await onAcquired(pool)
+  const { given, socket, bare } = await borrow(pool)
   const connection = given as MysqlConnection | undefined
   if (typeof connection?.query !== 'function') {
     throw new TypeError(
@@ -82,45 +83,6 @@ export async function connect(pool: MysqlPool): Promise<Connection> {
     )
   }
   return wrap(connection, socket, bare, configuredDatabase(pool, given, bare))
-}
-
-/** The parts of the socket under a mariadb connection that the driver uses. */
-interface Socket {
-  readonly destroyed: boolean
-  destroy(why: Error): unknown
-  once(event: 'close', listener: () => void): unknown
-}
-
-/** What a mariadb pool reports with its event `acquire`. */
-interface Acquired {
-  readonly threadId?: unknown
-  readonly socket?: Socket
-}
-
-/**
- * A connection and, with mariadb, the socket under it. If a statement is unanswered, the `destroy()` of a mariadb connection opens another
- * connection and sends `KILL` with a number that may by then be somebody else's; if the server refuses the `KILL`, the process ends, because
- * nobody can catch the error. Closing the socket needs no server.
- */
-async function onAcquired(
-  pool: MysqlPool,
-): Promise<{ given: unknown; socket?: Socket | undefined; bare?: object | undefined }> {
-  const events = pool as Partial<Pick<MysqlConnection, 'on' | 'off'>>
-  // mysql2 pools close the socket themselves.
-  if ('pool' in pool || typeof events.on !== 'function' || typeof events.off !== 'function') {
-    const given = await pool.getConnection()
-    return { given, bare: (given as { readonly connection?: object } | undefined)?.connection }
-  }
-  const all = new Map<unknown, Acquired>()
-  const note = (one: unknown) => void all.set((one as Acquired).threadId, one as Acquired)
-  events.on('acquire', note)
-  try {
-    const given = await pool.getConnection()
-    const bare = all.get((given as Acquired | undefined)?.threadId)
-    return { given, socket: bare?.socket, bare }
-  } finally {
-    events.off('acquire', note)
-  }
 }
 
 /** Runs one statement on a connection that is somebody else's. */
