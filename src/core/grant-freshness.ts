@@ -40,7 +40,8 @@ export async function renewed(
   const { clock, random } = engine
   const controller = new AbortController()
   const giveUp = () => controller.abort(new Error('this renewal is not waited for any more'))
-  const stop = clock.at(clock.now() + tryTime(claim.ttl), giveUp)
+  // After a blocked event loop the reply may be there already: it is read first.
+  const stop = clock.at(clock.now() + tryTime(claim.ttl), () => clock.soon(giveUp))
   const unlisten = onAbort(signal, giveUp)
   try {
     while (!signal.aborted && !controller.signal.aborted) {

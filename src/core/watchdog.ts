@@ -257,15 +257,22 @@ export class Watchdog implements Entry, LazyTimer {
     const { clock } = this.#engine
     const controller = new AbortController()
     const from = clock.now()
-    const stop = clock.at(Math.min(from + tryTime(ttl), this.#until), () =>
-      controller.abort(this.#noAnswer(clock.now() - from)),
-    )
+    const giveUp = () => controller.abort(this.#noAnswer(clock.now() - from))
+    // After a blocked event loop the reply may be there already: it is read first.
+    const late = () => clock.soon(giveUp)
+    let stop: (() => void) | undefined
+    let over = false
+    // A driver may send the request only at the end of this turn: its time begins then.
+    clock.soon(() => {
+      if (!over) stop = clock.at(Math.min(clock.now() + tryTime(ttl), this.#until), late)
+    })
     try {
       await this.#renew(ttl, controller.signal, () => {
         this.ttl = ttl
       })
     } finally {
-      stop()
+      over = true
+      stop?.()
     }
   }
 

@@ -127,7 +127,8 @@ async function withTimeLimit<R>(engine: Engine, name: string, work: (wait: Wait)
   const { signal } = controller
   const { clock, driver } = engine
   const from = clock.now()
-  const stop = clock.at(from + maxAttempt, () => controller.abort())
+  // After a blocked event loop the reply may be there already: it is read first.
+  const stop = clock.at(from + maxAttempt, () => clock.soon(() => controller.abort()))
   let trouble: BackendError | undefined
   const silent = () => unavailable(driver.name, name, clock.now() - from, trouble)
   try {

@@ -1,0 +1,80 @@
+// A reply that arrives while the event loop is blocked counts, although every time limit has passed when the loop goes on.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { Redis } from 'ioredis'
+import { Pool } from 'pg'
+import { type Clock, systemClock } from '../../src/core/clock.js'
+import { Engine, systemEnv } from '../../src/core/engine.js'
+import { locksOver } from '../../src/create-locks.js'
+import { postgres } from '../../src/drivers/postgres/index.js'
+import { redis } from '../../src/drivers/redis/index.js'
+import type { DriverFactory } from '../../src/index.js'
+import { leakCheck } from '../support/leaks.js'
+import { startProxy, type TcpProxy } from '../support/proxy.js'
+import { startPostgres } from '../support/servers/postgres.js'
+import { startRedis } from '../support/servers/redis.js'
+
+/** The time limits that are set. None of them passes by itself. */
+function heldClock(): { readonly clock: Clock; readonly due: () => void } {
+  const set = new Set<() => void>()
+  const at: Clock['at'] = (_at, fn) => {
+    const one = () => fn()
+    set.add(one)
+    return () => void set.delete(one)
+  }
+  const due = () => {
+    for (const one of [...set]) one()
+  }
+  return { clock: { ...systemClock(), at }, due }
+}
+
+/** The event loop stops as the answer arrives. It goes on with the timers, which are due by then, and reads the sockets after them. */
+async function duringStall<T>(proxy: TcpProxy, due: () => void, ask: () => Promise<T>): Promise<T> {
+  proxy.down.hold()
+  const asked = ask()
+  await proxy.down.holding()
+  setTimeout(() => {
+    proxy.down.pass()
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50)
+    due()
+  })
+  return asked
+}
+
+interface Opened {
+  readonly driver: DriverFactory
+  readonly end: () => unknown
+}
+
+/** Extends a lease, and asks for the health of the store. */
+async function counts(serverPort: number, open: (port: number) => Opened): Promise<void> {
+  await using proxy = await startProxy({ port: serverPort })
+  const { driver, end } = open(proxy.port)
+  await using _ = { [Symbol.asyncDispose]: async () => void (await end()) }
+  const { clock, due } = heldClock()
+  await using locks = locksOver(new Engine(driver, { ttl: 60_000 }, { ...systemEnv(), clock }))
+  const lease = await locks.mutex('kept').acquire({ autoRenew: false })
+  assert.ok((await lease.extend(70_000)) > 60_000)
+  assert.ok((await duringStall(proxy, due, () => lease.extend(80_000))) > 70_000)
+  assert.deepEqual([lease.state, lease.ttl], ['held', 80_000])
+  assert.equal(await lease.release(), 'released')
+  assert.equal((await duringStall(proxy, due, () => locks.health())).status, 'ok')
+}
+
+test('redis', async () => {
+  await using server = await startRedis()
+  await counts(server.port, (port) => {
+    const client = new Redis(port, '127.0.0.1')
+    return { driver: redis({ client, maxTtl: 100_000 }), end: () => client.disconnect() }
+  })
+})
+
+test('postgres', async () => {
+  await using server = await startPostgres()
+  await counts(server.port, (port) => {
+    const pool = new Pool({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres' })
+    return { driver: postgres({ pool }), end: () => pool.end() }
+  })
+})
+
+after(leakCheck)
