@@ -25,10 +25,10 @@ export const started: string = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIM
 const local = 'TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))'
 /**
  * How long the statement has been running when its row is examined; it may have waited for the row. No statement runs for half an hour: otherwise
- * the time is fixed, or the session's time zone has jumped, as daylight saving time began or ended, and what counts is the difference in UTC. In the
- * hour that a zone repeats, that of a fixed time may be an hour off.
+ * the time is fixed, or the session's time zone has jumped, as daylight saving time began or ended, and what counts is the difference in UTC. While a
+ * zone repeats an hour, that may be an hour off. It is the present hour that must not be a repeated one: the start is known in UTC.
  */
-const delay = `IF(${local} BETWEEN 0 AND 1800000000, ${local}, CAST((UNIX_TIMESTAMP(SYSDATE(6)) - UNIX_TIMESTAMP(NOW(6))) * 1000000 AS SIGNED))`
+const delay = `IF(${local} BETWEEN 0 AND 1800000000, ${local}, CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED) - ${started})`
 /** To judge by: what has ended by this time has ended. */
 export const now: string = `(${started} + LEAST(0, ${delay}))`
 /** To promise from. A statement that evaluates it again gets the same or a later time. */
