@@ -5,6 +5,7 @@ import type { Value } from './client.js'
 import { toFailure } from './failure.js'
 import { parseAnswer, toHolder } from './inspect.js'
 import { checkedNamespace } from './options.js'
+import { toParameters } from './parameters.js'
 import { raw, toAnswer } from './postgres-js.js'
 import { assertTrusted, foreignOwnersQuery } from './schema-trust.js'
 import { defaultNamespace, lockKey, rowName } from './session/key.js'
@@ -121,10 +122,9 @@ function toRunner(client: PgTransaction | PostgresJsTransaction): Runner {
     if (!('savepoint' in client))
       throw notOpen('pass what sql.begin() gives: sql.begin((tx) => inTransaction(tx, name))')
     const { unsafe } = client as PostgresJsTransaction
-    const texts = (values: readonly Value[]) => values.map((value) => (value === null ? null : String(value)))
     return {
       check: async () => undefined,
-      query: async (text, values) => toAnswer(await raw(unsafe(text, texts(values) as never[]))),
+      query: async (text, values) => toAnswer(await raw(unsafe(text, toParameters(client, values)))),
     }
   }
   if (

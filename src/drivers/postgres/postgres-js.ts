@@ -3,9 +3,6 @@
  * separate connection. For `session`, the instance must be one connection that it never replaces on purpose. (A connection reserved
  * from a larger pool will not do: if it has ended and is then used, postgres.js 3.4 throws an error that cannot be caught.) The end of
  * that connection is not reported; the next statement detects it, because it runs on another connection or fails.
- *
- * The application may have left a connection of the instance inside a transaction (`reserve()`, `begin`, `release()`). A statement with
- * parameters cannot tell: Parse, Bind and Execute each set the time of the statement. So the docs advise an instance of its own.
  */
 import { BackendError } from '../../core/errors.js'
 import type {
@@ -18,6 +15,16 @@ import type {
   Value,
 } from './client.js'
 import { findCode } from './failure.js'
+import {
+  behindGuard,
+  insideError,
+  isRefusal,
+  isRefusalCode,
+  scriptUnlessInside,
+  type Unsafe,
+  unlessInside,
+} from './own-transaction.js'
+import { assertNoSerializer, toParameters } from './parameters.js'
 
 /** Bytes, which no option of the instance but `transform.row` changes; not so where somebody has wrapped it, and it gives plain promises. */
 export function raw(query: PostgresJsQuery | PromiseLike<unknown>): PromiseLike<unknown> {
@@ -39,15 +46,47 @@ export function toAnswer(rows: unknown): Answer {
   )
 }
 
+/** How often a statement is sent while it meets transactions that the application has left open; each time on another connection, if there are any. */
+const maxTries = 3
+
+/** Sends statements that do nothing inside a transaction of the application. */
+function senderOver(sql: PostgresJs) {
+  const { unsafe, options } = sql as PostgresJs & { readonly unsafe: Unsafe }
+  const tries = options.max === 1 ? 1 : maxTries
+  return {
+    /** @param run sees the result, too */
+    async query(
+      text: string,
+      values: readonly Value[],
+      run = (result: Promise<unknown>): Promise<unknown> => result,
+    ): Promise<Answer> {
+      for (let i = 0; i < tries; i++) {
+        const make = () => raw(unsafe(unlessInside(text), toParameters(sql, values)))
+        const answer = toAnswer(await run(behindGuard(unsafe, make)))
+        if (!isRefusal(answer)) return answer
+      }
+      throw insideError()
+    },
+    async script(text: string): Promise<unknown> {
+      try {
+        return await behindGuard(unsafe, () => simple(unsafe(scriptUnlessInside(text))))
+      } catch (error) {
+        throw isRefusalCode(findCode(error)) ? insideError(error) : error
+      }
+    },
+  }
+}
+
 export function fromPostgresJs(sql: PostgresJs): Database {
-  const { unsafe } = sql
+  assertNoSerializer(sql.options)
+  const { query, script } = senderOver(sql)
   return {
     ended: false,
     ...unsuitable(sql),
     open: async (events) => only(sql, events),
     shared: {
-      query: async (text, values) => toAnswer(await raw(unsafe(text, values.map(asText) as never[]))),
-      script: async (text) => void (await simple(unsafe(text))),
+      query: (text, values) => query(text, values),
+      script: async (text) => void (await script(text)),
       ended: (gone) => onConnectionEnds(sql.options, gone),
       async listen(channel, onPayload, up) {
         const listening = await sql.listen(channel, onPayload, up)
@@ -89,7 +128,8 @@ function unsuitable({ options }: PostgresJs): { unsuitable?: string } {
   return { unsuitable: 'make an instance of its own for it: postgres(url, { max: 1, max_lifetime: null })' }
 }
 
-function only({ unsafe }: PostgresJs, events: ConnectionEvents): Connection {
+function only(sql: PostgresJs, events: ConnectionEvents): Connection {
+  const { query, script } = senderOver(sql)
   let busy = 0
   let pid: number | undefined
   let gone = false
@@ -102,7 +142,8 @@ function only({ unsafe }: PostgresJs, events: ConnectionEvents): Connection {
     busy++
     try {
       const result = await query
-      const present = (result as Result).state?.pid
+      // Of several statements it is a list of results.
+      const present = ((result as Result).state ?? (result as Result[])[0]?.state)?.pid
       pid ??= present
       // postgres.js reconnected by itself: another session, without our locks.
       if (present !== pid)
@@ -122,18 +163,13 @@ function only({ unsafe }: PostgresJs, events: ConnectionEvents): Connection {
     get busy() {
       return busy
     },
-    query: async (text, values) => toAnswer(await asked(raw(unsafe(text, values.map(asText) as never[])))),
-    script: async (text) => void (await asked(simple(unsafe(text)))),
+    query: (text, values) => query(text, values, asked),
+    script: async (text) => void (await asked(script(text))),
     destroy: () => {
       end()
       // The instance keeps the connection; nothing of ours may stay on it.
       const clean = `select pg_advisory_unlock_all(), set_config('idle_session_timeout', '0', false)`
-      unsafe(clean).then(undefined, () => undefined)
+      sql.unsafe(clean).then(undefined, () => undefined)
     },
   }
-}
-
-/** A number passed for a text parameter would be refused; PostgreSQL parses both from text. */
-function asText(value: Value): string | null {
-  return value === null ? null : String(value)
 }

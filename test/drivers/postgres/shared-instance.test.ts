@@ -1,9 +1,9 @@
 // The instance of postgres.js is the application's own: it leaves settings changed on its connections, and its options change what
-// queries return.
+// queries send and return.
 import assert from 'node:assert/strict'
 import { after, before, type TestContext, test } from 'node:test'
 import { createLocks, type Locks } from 'holdfast'
-import { inTransaction, type PostgresOptions, postgres } from 'holdfast/postgres'
+import { inTransaction, type PostgresOptions, postgres, tryInTransaction } from 'holdfast/postgres'
 import postgresJs from 'postgres'
 import { leakCheck } from '../../support/leaks.js'
 import { startPostgres } from '../../support/servers/postgres.js'
@@ -99,15 +99,19 @@ const upper = (value: unknown) => (typeof value === 'string' ? value.toUpperCase
 const changed = {
   to: 25,
   from: [25],
-  serialize: String,
+  serialize: (value: unknown) => `${value}?`,
   parse: (value: string) => `${value}!`,
 }
+const numbers = (to: number) => ({ to, from: [to], serialize: () => '1', parse: () => 1 })
 const transforms: Readonly<Record<string, object>> = {
   'transform.value': { transform: { value: { from: upper } } },
   'transform.column': { transform: { column: { from: () => 'x' } } },
   'transform.row': { transform: { row: { from: (row: object) => ({ ...row }) } } },
   'transform.undefined': { transform: { undefined: null } },
   types: { types: { changed } },
+  'types for every parameter': {
+    types: { none: numbers(0), int: numbers(23), bigint: numbers(20), json: numbers(114), text: changed },
+  },
 }
 for (const strategy of ['row', 'session'] as const) {
   for (const [option, config] of Object.entries(transforms)) {
@@ -131,10 +135,24 @@ for (const strategy of ['row', 'session'] as const) {
   })
 }
 
-test('inTransaction over an instance with a transform.value locks as any other', async (t) => {
-  const a = start(t, transforms['transform.value'])
-  const lock = await a.sql.begin((tx) => inTransaction(tx as never, 'transformed'))
-  assert.ok(lock.token > 0)
+for (const option of ['transform.value', 'types', 'types for every parameter']) {
+  test(`inTransaction over an instance with ${option} locks as any other`, async (t) => {
+    const [a, b] = [start(t, transforms[option]), start(t)]
+    await a.sql.begin(async (tx) => {
+      assert.ok((await inTransaction(tx as never, 'transformed')).token > 0)
+      const second = await b.sql.begin((other) => tryInTransaction(other as never, 'transformed'))
+      assert.equal(second, undefined)
+    })
+  })
+}
+
+test('types that change texts of the type unknown are refused by name', (t) => {
+  const sql = postgresJs(settingsOf({ types: { mine: { ...changed, to: 705, from: [] } } }))
+  t.after(() => sql.end({ timeout: 1 }))
+  assert.throws(() => postgres({ pool: sql as never }), {
+    name: 'TypeError',
+    message: /entry mine in the types/,
+  })
 })
 
 test('a transform.row that takes the answer away is named', async (t) => {
