@@ -112,6 +112,12 @@ async function pastOf(view: Page, name: string): Promise<Shown[]> {
     .reverse()
 }
 
+/** The page shows the last fifty holds of a name: a slow machine sees more of them than that before it has its forty readings. */
+function oldest(shown: readonly Shown[], name: string): number {
+  const tokens = shown.filter((one) => one.name === name).map(({ token }) => token)
+  return tokens.length < 50 ? Number.NEGATIVE_INFINITY : Math.min(...tokens)
+}
+
 function compare(
   shown: readonly Shown[],
   diary: readonly Held[],
@@ -127,7 +133,10 @@ function compare(
   const seen = new Set(shown.map(({ name, token }) => `${name} ${token}`))
   assert.equal(seen.size, shown.length, 'a hold is shown twice')
   const during = (held: Held) => readings.some(([from, to]) => held.from <= from && to <= held.to)
-  const missing = diary.filter((held) => during(held) && !seen.has(`${held.name} ${held.token}`))
+  const missing = diary.filter(
+    (held) =>
+      during(held) && held.token >= oldest(shown, held.name) && !seen.has(`${held.name} ${held.token}`),
+  )
   assert.deepEqual(missing, [], 'held during a whole reading, but not shown')
   for (const name of new Set(shown.map((one) => one.name))) {
     const tokens = shown.filter((one) => one.name === name).map(({ token }) => token)
