@@ -80,12 +80,16 @@ export function findCaching(history: History, kept: number): Caching {
       const until = released + (lingering.get(key(one)) ?? 0) + kept * 1e6
       return one.name === name && released <= failed && invoked <= until
     })
+  /** A try that a cache has refused is a waiter meanwhile, so another try beside it is refused at once. */
+  const waiting = acquisitions.filter((one) => one.wait === 0 && waited(one) && wasCached(one))
+  const isBeside = ({ name, invoked, failed = 0 }: Acquisition) =>
+    waiting.some((one) => one.name === name && one.invoked <= failed && invoked <= (one.failed ?? 0))
   return {
     lingering: lingering.size,
     reused: reuses.size,
     gaveWay,
     excuse: ({ rule, parties }) => {
-      if (rule === 'false-busy' && parties.every((one) => waited(one) && wasCached(one)))
+      if (rule === 'false-busy' && parties.every((one) => (waited(one) && wasCached(one)) || isBeside(one)))
         return 'a process had it cached, and was not notified of the waiter in time (docs/primitives.md)'
       if (rule === 'tokens' && parties.some((one) => one.forced !== undefined && reuses.has(one)))
         return 'an operator took a cached lock, and its process reused it before it learned of that (docs/primitives.md)'

@@ -76,6 +76,22 @@ test('a try that a cache refused is counted apart if it queued, and while a stor
   assert.deepEqual(rules(judge([...given, ...refused(30, 40)])), ['false-busy'], 'not cached')
 })
 
+test('a try beside one that a cache refused is counted apart, since that one queued', () => {
+  const beside = (from: number, to: number) => [
+    event(from, 'c', 'c:1', { op: 'acquire', phase: 'invoke', mode: 'shared', wait: 0 }),
+    event(to, 'c', 'c:1', { op: 'acquire', phase: 'fail', kind: 'busy' }),
+  ]
+  const apart = 'false-busy after linger'
+  const all = (...more: readonly Event[]) => rules(judge([...cached, ...more]))
+  assert.deepEqual(all(...refused(30, 40), ...beside(32, 34)), [apart, apart])
+  assert.deepEqual(all(...refused(30, 40), ...beside(42, 44)), ['false-busy', apart], 'after it')
+  assert.deepEqual(
+    all(...refused(30, 39), ...beside(32, 34)),
+    ['false-busy', 'false-busy'],
+    'it did not queue',
+  )
+})
+
 test('a token that a reuse brings back is counted apart if an operator had taken the cached lock', () => {
   /** The deadline says that the store granted it before the operator took it. */
   const used = held('a', 'a:2', [19, 20, 30], { token: 2, until: 501 }).map((one) =>
