@@ -2,6 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createTimeline, type History, printViolation, renderSvg, type Timeline } from 'holdfast/verify'
+import { atLength, printFinding } from './finding.js'
 import type { RunResult } from './run.js'
 
 export interface Summary {
@@ -90,7 +91,9 @@ export function markdown(result: RunResult): string {
   ]
   if (result.violations.length > 0) {
     lines.push('', '## Violations', '')
-    for (const violation of result.violations.slice(0, 10))
+    for (const violation of result.violations.slice(0, atLength))
+      lines.push('```', printFinding(result.history, violation), '```', '')
+    for (const violation of result.violations.slice(atLength, 10))
       lines.push('```', printViolation(violation), '```', '')
     if (result.violations.length > 10) lines.push(`… and ${result.violations.length - 10} more.`)
   }

@@ -7,7 +7,7 @@ import { inspect } from 'node:util'
 import { createLocks } from 'holdfast'
 import { consul } from 'holdfast/consul'
 import { etcd } from 'holdfast/etcd'
-import { printViolation } from 'holdfast/verify'
+import { printFindings } from '../../lab/faults/finding.js'
 import { withIt } from '../../lab/faults/partitions.js'
 import { runLab } from '../../lab/faults/run.js'
 import type { LabDriver } from '../../lab/faults/store.js'
@@ -131,9 +131,8 @@ describe('with members cut off there is one holder at a time, and everybody is s
         rate: 6,
         only,
       })
-      const told = [...result.violations.map(printViolation), ...result.complaints]
       const again = `npm run faults -- ${name} --seed ${seed} --seconds 8 --rate 6 --only '${only}'`
-      assert.equal(told.slice(0, 3).join('\n\n'), '', again)
+      assert.equal(printFindings(result), '', again)
       assert.ok(result.plan.some(({ kind }) => kind.includes('cut off with its clients')))
       t.diagnostic(
         `${result.plan.length} faults, ${result.counts.granted} granted, ${result.took.toFixed(1)} s`,

@@ -12,9 +12,9 @@ import {
   type Event,
   type History,
   memoryRecorder,
-  printViolation,
   type Rule,
 } from 'holdfast/verify'
+import { printFindings } from '../../lab/faults/finding.js'
 import { runLab } from '../../lab/faults/run.js'
 import { watchStore } from '../../lab/faults/starvation.js'
 import { leakCheck } from '../support/leaks.js'
@@ -82,9 +82,8 @@ describe('under faults there is one holder at a time, and a second one would be 
       const module = new URL(`${name}.js`, drivers).href
       const without = except[name] ?? []
       const result = await runLab({ name, module, seed, seconds: 4, ttl, rate: 6, except: without })
-      const told = [...result.violations.map(printViolation), ...result.complaints]
       const again = `npm run faults -- ${name} --seed ${seed} --seconds 4 --ttl ${ttl} --rate 6`
-      assert.equal(told.slice(0, 3).join('\n\n'), '', again)
+      assert.equal(printFindings(result), '', again)
       const { plan, counts, took, history, excused } = result
       t.diagnostic(`${plan.length} faults, ${counts.granted} granted, ${took.toFixed(1)} s`)
       assert.ok(plan.length >= 8, `${plan.length} faults`)
