@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../core/clock.js'
 import type { Connections } from './connections.js'
-import { findCode, toFailure } from './failure.js'
+import { findCode, isInside, toFailure } from './failure.js'
 import type { Calls } from './sql.js'
 
 export interface Canceller {
@@ -50,7 +50,8 @@ export function createCanceller(
     try {
       await connections.execute(calls.cancel, values, commandTimeout)
     } catch (error) {
-      if (!toFailure(error).transient || clock.now() >= Math.min(batch.until, ends)) return
+      const passes = toFailure(error).transient || isInside(error)
+      if (!passes || clock.now() >= Math.min(batch.until, ends)) return
       // A locked row will be free again. A server that does not answer gets one more try: a new connection may be slow to open.
       if (closed)
         return findCode(error) === '55P03' ? send(batch, last) : last ? undefined : send(batch, true)

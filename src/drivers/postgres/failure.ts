@@ -34,10 +34,15 @@ const permanentCodes: Readonly<Record<string, string>> = {
   '42704': 'its tables are missing; run what `holdfast schema` prints',
   '3F000': 'its schema is missing; run what `holdfast schema` prints',
   '28': 'the role could not log in',
+  '25001':
+    'the instance of postgres.js gave a connection that the application has left inside a transaction, so nothing was done; commit or roll back before release(), or give the locks an instance of their own',
   '25P02':
     'the pool gave a connection that is inside a transaction, which has failed; end transactions before giving connections back',
   '3D000': 'there is no such database',
 }
+
+/** SQLSTATEs of a connection that the application has left inside a transaction; it ends that at any moment. */
+const insideCodes = ['25001', '25P02']
 
 /** SQLSTATEs after which the connection is gone, and the answer with it. */
 const connectionCodes = ['57P01', '57P02', '57P04', '57P05', '08']
@@ -65,6 +70,8 @@ export function toFailure(error: unknown): Failure {
     error: new BackendError('postgres', noAnswer(message || code), { cause: error, unanswered: true }),
   }
 }
+
+export const isInside = (error: unknown): boolean => insideCodes.includes(findCode(error))
 
 export function findCode(error: unknown): string {
   const { code } = (error ?? {}) as { readonly code?: unknown }

@@ -11,7 +11,6 @@
  * connect, and later ones do so when a reserved connection ends. So the statement is sent when postgres.js says on which connection it
  * has just sent the guard (`onexecute`, with which `sql.begin` does the same in every version).
  */
-import { BackendError } from '../../core/errors.js'
 import type { PostgresJsQuery } from './client.js'
 
 type Query = PostgresJsQuery | PromiseLike<unknown>
@@ -22,7 +21,7 @@ const guardText = `select pg_catalog.set_config('holdfast.inside', 'yes', true)`
 const isInside = `pg_catalog.current_setting('holdfast.inside', true) operator(pg_catalog.=) 'yes'`
 /** No answer of ours is like this: they are JSON, or a number before it. */
 const refused = 'inside a transaction'
-/** SQLSTATE for a script that is refused. */
+/** SQLSTATE of the refusal. */
 const refusedCode = '25001'
 /** Guards to send before a client is believed to have no `onexecute`; it is not called while the socket is clogged. */
 const maxGuards = 10
@@ -36,15 +35,9 @@ export const scriptUnlessInside = (text: string): string =>
   `do $$ begin if ${isInside} then raise exception '${refused}' using errcode = '${refusedCode}'; end if; end $$;\n${text}`
 
 export const isRefusal = (answer: string): boolean => answer === refused
-export const isRefusalCode = (code: string): boolean => code === refusedCode
 
-export function insideError(cause?: unknown): BackendError {
-  return new BackendError(
-    'postgres',
-    'the instance of postgres.js gave a connection that the application has left inside a transaction, so nothing was done; commit or roll back before release(), or give the locks an instance of their own',
-    { cause },
-  )
-}
+/** As the server gives it to a script. */
+export const insideError = (): Error => Object.assign(new Error(refused), { code: refusedCode })
 
 /** Whether a client calls `onexecute`, once that is known. */
 const calls = new WeakMap<Unsafe, boolean>()

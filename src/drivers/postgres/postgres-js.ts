@@ -19,7 +19,6 @@ import {
   behindGuard,
   insideError,
   isRefusal,
-  isRefusalCode,
   scriptUnlessInside,
   type Unsafe,
   unlessInside,
@@ -67,13 +66,8 @@ function senderOver(sql: PostgresJs) {
       }
       throw insideError()
     },
-    async script(text: string): Promise<unknown> {
-      try {
-        return await behindGuard(unsafe, () => simple(unsafe(scriptUnlessInside(text))))
-      } catch (error) {
-        throw isRefusalCode(findCode(error)) ? insideError(error) : error
-      }
-    },
+    script: (text: string): Promise<unknown> =>
+      behindGuard(unsafe, () => simple(unsafe(scriptUnlessInside(text)))),
   }
 }
 

@@ -92,6 +92,21 @@ test('a hold is not renewed inside a transaction, and lasts on after its end', a
   await b.locks.mutex('kept').run(() => undefined)
 })
 
+test('a waiter that meets a transaction leaves nothing in the queue that keeps others out', async (t) => {
+  const [a, b] = [await start(t), await start(t)]
+  const mutex = b.locks.mutex('left in line')
+  const lease = await mutex.acquire()
+  const refused = assert.rejects(a.locks.mutex('left in line').acquire({ ttl: 600_000 }), inside)
+  // With the channel the server lets it in without being asked.
+  const told = `select from holdfast_waiters where name = 'left in line' and channel is not null`
+  await until(async () => (await server.sql(told)).length === 1)
+  await leave(a, 'begin')
+  await lease.release()
+  await refused
+  await leave(a, 'rollback')
+  await mutex.run(() => undefined, { wait: 10_000 })
+})
+
 const wraps: Readonly<Record<string, (sql: Sql, ...given: Parameters<Sql['unsafe']>) => unknown>> = {
   'gives plain promises': async (sql, ...given) => await sql.unsafe(...given),
   'looks at each query': (sql, ...given) => {
