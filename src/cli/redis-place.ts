@@ -67,7 +67,7 @@ export function parseRedisAddress(scheme: string, rest: string, shown: string): 
     hosts: parseAddresses(parts.hosts, is === 'sentinel' ? 26_379 : 6379, shown),
     tls: parseTls(query, shown, scheme === 'rediss' ? {} : undefined),
     login: redisLogin(parseLogin(parts, shown)),
-    database: is === 'single' || is === 'redlock' ? parseDatabase(parts.path, shown) : 0,
+    database: is === 'sentinel' ? 0 : parseDatabase(is, parts.path, shown),
     master: is === 'sentinel' ? decoded(parts.path, shown) : '',
     options: parseOptions(settings, query, shown),
   } as const
@@ -100,9 +100,15 @@ function redisLogin({
   }
 }
 
-function parseDatabase(path: string, shown: string): number {
+function parseDatabase(is: RedisAddress['is'], path: string, shown: string): number {
   if (path === '') return 0
-  if (!/^\d+$/.test(path)) throw badInput(`'${shown}' has the database '${path}'; it must be a number`)
+  if (!/^\d{1,9}$/.test(path)) {
+    throw badInput(
+      `'${shown}' has the database '${path}' after the host; it must be a whole number, as in redis://host/3`,
+    )
+  }
+  if (is === 'cluster' && Number(path) !== 0)
+    throw badInput(`'${shown}' has the database ${path}, but a Cluster has only 0; leave out /${path}`)
   return Number(path)
 }
 

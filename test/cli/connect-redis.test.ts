@@ -50,7 +50,12 @@ const bad: readonly [url: string, complaint: RegExp][] = [
   ['redis://a,b', /has several hosts; use redis\+sentinel:/],
   ['redis://h:port', /has a host that cannot be read; write host, host:port/],
   ['redis://h:99999', /has a host that cannot be read/],
-  ['redis://h/name', /has the database 'name'; it must be a number/],
+  ['redis://h/name', /has the database 'name' after the host; it must be a whole number, as in redis:/],
+  ['redis://h/-1', /has the database '-1' after the host; it must be a whole number/],
+  ['redis://h/1.5', /has the database '1.5' after the host; it must be a whole number/],
+  ['redis://h/1/2', /has the database '1\/2' after the host; it must be a whole number/],
+  ['redis://h?db=1', /has the unknown setting 'db'; known are prefix/],
+  ['redis+cluster://a,b/3', /has the database 3, but a Cluster has only 0; leave out \/3$/],
   ['redis+sentinel://h', /needs the name of the master/],
   ['redlock://a,b', /needs at least 3 servers, each once/],
   ['redlock://a,b,a', /needs at least 3 servers, each once/],
@@ -104,6 +109,43 @@ test('redlock holds a lock on three servers', async () => {
   assert.equal(await lease.release(), 'released')
   await locks.close()
   await close()
+})
+
+test('a database that the server does not have is refused by every command, and database 0 is left alone', async () => {
+  const { cli, close } = bench(`${server.url}/16`)
+  const { driver, close: disconnect } = await connectRedis(place(server.url))
+  const locks = createLocks(driver)
+  const lease = await locks.mutex('numbered').acquire()
+  try {
+    const ended = await Promise.all([
+      cli('run', 'free', '--no-wait', '--', 'echo', 'hello'),
+      cli('run', 'numbered', '--wait', '5s', '--', 'echo', 'hello'),
+      cli('ls'),
+      cli('inspect', 'numbered'),
+      cli('release', 'numbered', '--yes'),
+    ])
+    for (const { code, stdout, stderr } of ended) {
+      assert.deepEqual([code, stdout], [69, ''], stderr)
+      assert.match(
+        stderr,
+        /^holdfast: redis: the server refused database 16 \(ERR DB index is out of range\): choose another one .* at the end of its URL; .*\(redis:\/\/[\d.:]+\/16.*\)\n$/,
+      )
+    }
+    const doctor = await cli('doctor')
+    assert.deepEqual([doctor.code, doctor.stderr], [1, ''])
+    assert.match(
+      doctor.stdout,
+      /database: the server refused database 16 \(ERR .*\n.*no lock can be taken(.|\n)*0 to 15/,
+    )
+    assert.equal(await lease.release(), 'released')
+    const last = `${server.url}/15?quarantine=off`
+    assert.equal((await cli('run', 'free', '--on', last, '--', 'true')).code, 0)
+    assert.equal((await cli('doctor', '--on', last)).stdout.includes('database'), false)
+  } finally {
+    await locks.close()
+    await disconnect()
+    close()
+  }
 })
 
 test('two runs on one Redis exclude each other, and a killed one blocks no longer than its ttl', async () => {

@@ -12,6 +12,8 @@ export interface NodeFacts {
   readonly config: ReadonlyMap<string, string>
   /** How far its clock is ahead of this machine's, in ms. */
   readonly ahead: number
+  /** The server's words about the database of the URL; undefined: it has it. */
+  readonly refusedDatabase: string | undefined
   /** Commands this account may not run; undefined: it may not even run scripts. */
   readonly denied: readonly string[] | undefined
   /** The stored marker of the server life that last granted locks; `new`: an operator declared the server new. Undefined: none. */
@@ -36,6 +38,7 @@ const settings = [
   'save',
   'min-replicas-to-write',
   'repl-backlog-ttl',
+  'databases',
 ]
 
 /** @throws the client's error if the server does not answer or refuses the login; Error for a Sentinel, which stores no data */
@@ -44,6 +47,7 @@ export async function askNode(connection: RedisConnection, address: RedisAddress
   const reply = await allowed(connection.call('INFO', 'everything'))
   const info = reply === undefined ? undefined : parseInfo(String(reply))
   if (findMode(info) === 'sentinel') throw new Error('a Sentinel has no data')
+  const refusedDatabase = await selectRefused(connection, address.database)
   const { answer: time, middle } = await midway(() => allowed(connection.call('TIME')))
   const config = await Promise.all(settings.map((name) => allowed(connection.call('CONFIG', 'GET', name))))
   const now = parseTime(time) ?? middle
@@ -56,9 +60,22 @@ export async function askNode(connection: RedisConnection, address: RedisAddress
       ),
     ),
     ahead: now - middle,
+    refusedDatabase,
     denied: await deniedTo(connection, address, prefix),
     marker: parseMarker(await ask('GET', `${prefix}boot`), now),
     slotMarkers: address.is === 'cluster' ? await slotMarkers(ask, prefix, now) : [],
+  }
+}
+
+/** Selects the database. @returns the server's error, if it refused */
+async function selectRefused(connection: RedisConnection, database: number): Promise<string | undefined> {
+  if (database === 0) return undefined
+  try {
+    await connection.call('SELECT', String(database))
+    return undefined
+  } catch (error) {
+    if (!isAnswer(error)) throw error
+    return (error as Error).message
   }
 }
 

@@ -17,12 +17,14 @@ export function nodeChecks(facts: NodeFacts, address: RedisAddress): Check[] {
         : 'no lock can be taken: nothing else shows whether the server has forgotten locks'
     return [
       bad('INFO', 'this account may not run INFO', means, 'ACL SETUSER <user> +info'),
+      ...database(facts, address),
       rightsCheck(facts.denied),
     ]
   }
   return [
     version(info),
     ...mode(info, address),
+    ...database(facts, address),
     eviction(info),
     ...persistence(facts, info, address),
     ...replicas(facts, info, address),
@@ -42,6 +44,14 @@ function mode(info: Info, { is }: RedisAddress): Check[] {
   if (findMode(info) !== 'cluster' || is === 'cluster') return []
   const means = 'locks in the slots of other nodes fail'
   return [bad('cluster', 'this is a node of a Cluster', means, 'redis+cluster: instead of redis: in the URL')]
+}
+
+function database({ refusedDatabase, config }: NodeFacts, { database }: RedisAddress): Check[] {
+  if (refusedDatabase === undefined) return []
+  const found = `the server refused database ${database} (${refusedDatabase})`
+  const last = Number(config.get('databases') ?? 16) - 1
+  const remedy = `another number at the end of the URL: 0 to ${last}, or only 0 in a Cluster; or a higher \`databases\` in redis.conf`
+  return [bad('database', found, 'no lock can be taken', remedy)]
 }
 
 function eviction(info: Info): Check {

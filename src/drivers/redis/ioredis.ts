@@ -3,6 +3,7 @@ import type { Clock } from '../../core/clock.js'
 import { quote } from '../../core/name.js'
 import type { Connection, Ioredis, Reply } from './client.js'
 import { connectionErrors } from './connection-errors.js'
+import { databaseOf, inDatabase } from './database.js'
 import { on } from './events.js'
 import { handleAsking } from './ioredis-asking.js'
 import { retrySooner } from './ioredis-loading.js'
@@ -100,7 +101,7 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
     return [name, text ?? '', count, ...keys, ...rest.slice(Number(count))]
   }
 
-  return {
+  const connection: Connection = {
     cluster,
     isSticky: (client.options?.sentinels?.length ?? 0) > 0 && client.options?.failoverDetector !== true,
     keyPrefix,
@@ -176,6 +177,8 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
 
     close: () => client.disconnect(),
   }
+  // A Cluster has only database 0, and the client leaves out the option.
+  return cluster ? connection : inDatabase(connection, () => databaseOf(client))
 }
 
 /** The nodes of a Cluster need not have the option that the Cluster has. */

@@ -2,6 +2,7 @@
 import type { Clock } from '../../core/clock.js'
 import type { Connection, NodeRedis, Reply } from './client.js'
 import { connectionErrors } from './connection-errors.js'
+import { databaseOf, inDatabase } from './database.js'
 import { onAll } from './events.js'
 import { attach, destroy, quiet } from './node-redis-subscription.js'
 import {
@@ -36,7 +37,7 @@ export function fromNodeRedis(given: NodeRedis, clock: Clock): Connection {
     ...args,
   ]
 
-  return {
+  const connection: Connection = {
     cluster: way.cluster,
     keyPrefix,
     get ended() {
@@ -92,4 +93,6 @@ export function fromNodeRedis(given: NodeRedis, clock: Clock): Connection {
     },
     close: () => destroy(given),
   }
+  // A client of Sentinels does not show its options.
+  return several ? connection : inDatabase(connection, () => databaseOf(given))
 }
