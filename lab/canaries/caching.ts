@@ -3,7 +3,7 @@
  * in the simulation of Redis.
  */
 import type { DriverFactory } from 'holdfast'
-import type { Claim, Grant } from 'holdfast/driver'
+import type { Claim, Grant, Wait } from 'holdfast/driver'
 import type { Rule } from 'holdfast/verify'
 
 export interface CachingMistake {
@@ -28,6 +28,13 @@ export const cachingMistakes: Readonly<Record<string, CachingMistake>> = {
     caughtBy: ['exclusion'],
     under: [],
     breaking: (factory) => keeping(factory, (until, now) => until > now),
+  },
+  'hides who has it': {
+    mistake:
+      'a single attempt does not learn that the lock may only have stayed there, and does not queue for it',
+    caughtBy: ['false-busy'],
+    under: [],
+    breaking: hiding,
   },
   'gives nothing back': {
     mistake: 'a lock that has stayed here is not given back when somebody waits',
@@ -66,6 +73,23 @@ function wrapping(factory: DriverFactory, traps: Traps): DriverFactory {
           set: (target, key, value) => Reflect.set(target, key, value),
         })
       },
+    }
+  }
+}
+
+function hiding(factory: DriverFactory): DriverFactory {
+  return (env) => {
+    const driver = factory(env)
+    const silent = (wait: Wait): Wait => ({
+      signal: wait.signal,
+      get ended() {
+        return wait.ended
+      },
+      remaining: () => wait.remaining(),
+    })
+    return {
+      ...driver,
+      acquire: (claim, wait) => driver.acquire(claim, wait.remaining() === 0 ? silent(wait) : wait),
     }
   }
 }

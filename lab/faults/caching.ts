@@ -60,7 +60,6 @@ export function findCaching(history: History, kept: number): Caching {
     if (kind === lingers) lingering.set(key(event), value * 1e6)
   }
   const reuses = new Set<Acquisition>()
-  const cached: Acquisition[] = []
   let gaveWay = 0
   for (const granted of inOrder(acquisitions)) {
     const own = new Map<string, Acquisition>()
@@ -70,16 +69,12 @@ export function findCaching(history: History, kept: number): Caching {
       const last = granted[i - 1]
       if (last?.released !== undefined && last.client !== one.client && last.died === undefined)
         if ((one.granted ?? 0) < last.released + (lingering.get(key(last)) ?? 0)) gaveWay++
-      if (lingering.has(key(one)) && one.released !== undefined) cached.push(one)
       own.set(one.client, one)
     }
   }
+  const cached = inOrder(acquisitions).flatMap((all) => findCached(all, lingering, kept))
   const wasCached = ({ name, invoked, failed = 0 }: Acquisition) =>
-    cached.some((one) => {
-      const { released = 0 } = one
-      const until = released + (lingering.get(key(one)) ?? 0) + kept * 1e6
-      return one.name === name && released <= failed && invoked <= until
-    })
+    cached.some((one) => one.name === name && one.from <= failed && invoked <= one.to)
   /** A try that a cache has refused is a waiter meanwhile, so another try beside it is refused at once. */
   const waiting = acquisitions.filter((one) => one.wait === 0 && waited(one) && wasCached(one))
   const isBeside = ({ name, invoked, failed = 0 }: Acquisition) =>
@@ -96,6 +91,25 @@ export function findCaching(history: History, kept: number): Caching {
       return undefined
     },
   }
+}
+
+/**
+ * When a lock may have been cached: from a release on, until it was granted again, which the store can do only once the cached grant is over there.
+ * Only an exclusive lock is cached.
+ */
+function findCached(
+  granted: readonly Acquisition[],
+  lingering: ReadonlyMap<string, number>,
+  kept: number,
+): { readonly name: string; readonly from: number; readonly to: number }[] {
+  const grants = granted.map((one) => one.granted ?? 0).sort((a, b) => a - b)
+  return granted.flatMap((one) => {
+    const { name, mode, releasing = 0, released } = one
+    const linger = lingering.get(key(one))
+    if (mode !== 'exclusive' || linger === undefined || released === undefined) return []
+    const again = grants.find((at) => at >= releasing) ?? Number.POSITIVE_INFINITY
+    return [{ name, from: released, to: Math.min(released + linger + kept * 1e6, again) }]
+  })
 }
 
 const waited = ({ invoked, failed = 0 }: Acquisition) => failed - invoked >= leastPatience * 1e6

@@ -100,18 +100,31 @@ function findBreak(
   return `token ${one.token} of '${one.name}' was used again at ${granted(one) / 1e6} ms, though a connection had broken at ${broke} ms`
 }
 
+/** During the attempt, the last one that had been granted the lock was an exclusive one that had released it. */
+function wasCached({ name, invoked, failed = 0 }: Acquisition, all: readonly Acquisition[]): boolean {
+  return all.some((one) => {
+    const { mode, releasing = 0, released = Number.POSITIVE_INFINITY } = one
+    if (one.name !== name || mode !== 'exclusive' || released > failed) return false
+    return !all.some((next) => next !== one && next.name === name && isBetween(next, releasing, invoked))
+  })
+}
+
+const isBetween = (one: Acquisition, from: number, to: number) => from <= granted(one) && granted(one) < to
+
 /**
- * - An attempt that queued for its full time while its holder was not notified soon enough was refused legitimately.
+ * - An attempt that met a cached lock and queued for its full time, while its holder was not notified soon enough, was refused legitimately.
  * - An operator took a lock that was only cached. Its process may reuse it until it learns of that.
  */
 function isExcused(
   { rule, parties }: Violation,
   plan: Plan,
-  { events }: History,
+  { events, acquisitions }: History,
   reuses: readonly Acquisition[],
 ): boolean {
   if (rule === 'false-busy')
-    return parties.every(({ invoked, failed = 0 }) => failed - invoked >= leastPatience * 1e6)
+    return parties.every(
+      (one) => (one.failed ?? 0) - one.invoked >= leastPatience * 1e6 && wasCached(one, acquisitions),
+    )
   if (!['exclusion', 'read-write', 'tokens'].includes(rule)) return false
   const within = plan.faults.length > 1 ? longestFault : slowestMessage
   return parties.some(

@@ -76,6 +76,22 @@ test('a try that a cache refused is counted apart if it queued, and while a stor
   assert.deepEqual(rules(judge([...given, ...refused(30, 40)])), ['false-busy'], 'not cached')
 })
 
+test('a cache explains nothing once the lock was granted again, and readers and permits are never cached', () => {
+  const next = held('c', 'c:1', [11, 12, 14], { token: 3 })
+  assert.deepEqual(rules(judge([...cached, ...next, ...refused(30, 40)])), ['false-busy'])
+  const apart = ['false-busy after linger']
+  const during = held('c', 'c:1', [31, 32, 33], { token: 3 })
+  assert.deepEqual(rules(judge([...cached, ...during, ...refused(34, 44)])), ['false-busy'])
+  const after = held('c', 'c:1', [42, 43, 44], { token: 3 })
+  assert.deepEqual(rules(judge([...cached, ...after, ...refused(30, 40)])), apart)
+  for (const mode of ['shared', 'permits'] as const) {
+    const [first, ...rest] = held('a', 'a:1', [0, 1, 10], { token: 1 })
+    assert.ok(first !== undefined)
+    const left = [{ ...first, mode }, ...rest, lingers(1, 'a', 1, 50)]
+    assert.deepEqual(rules(judge([...left, ...refused(30, 40)])), ['false-busy'], mode)
+  }
+})
+
 test('a try beside one that a cache refused is counted apart, since that one queued', () => {
   const beside = (from: number, to: number) => [
     event(from, 'c', 'c:1', { op: 'acquire', phase: 'invoke', mode: 'shared', wait: 0 }),
