@@ -466,7 +466,8 @@ export class LocalQueue {
     const { mode } = request.claim
     if (grant !== undefined && mode.kind === 'permits') this.engine.limits.accepted(this.name, mode.of)
     const { owner } = request
-    if (grant === undefined || owner === undefined || request.remaining() === 0)
+    const isSingle = request.once && request.remaining() === 0
+    if (grant === undefined || owner === undefined || request.ended || isSingle)
       this.#conclude(request, grant)
     else if (!isShortened(grant, owner.terms, now)) this.#conclude(request, grant)
     // The request goes on meanwhile: the wait may end, or another caller of this process may take it over.
@@ -484,7 +485,7 @@ export class LocalQueue {
     const matters = grant !== undefined || request.reassigned
     const outcome = queue.conclude(request, {
       owned: owner !== undefined,
-      waiting: matters && owner?.deadline.isStillWaiting(now) === true,
+      waiting: matters && owner?.deadline.isStillWaiting() === true,
       granted: grant !== undefined,
       usable: kept && grant !== undefined && owner !== undefined && usable(grant, owner.terms, now),
       newest,
@@ -494,7 +495,7 @@ export class LocalQueue {
       owner !== undefined &&
       outcome === 'refuse' &&
       grant === undefined &&
-      this.#mayOnlyBeCached(request, owner, now)
+      this.#mayOnlyBeCached(request, owner)
     )
       this.#ask({ entry: owner, once: true, turn: false }, patience(now - request.sent, owner.terms.ttl))
     else if (owner !== undefined) this.#perform(outcome, request, owner, grant, now)
@@ -502,8 +503,8 @@ export class LocalQueue {
   }
 
   /** A cache in another process must not refuse a single attempt, which therefore asks once more, as a waiter. */
-  #mayOnlyBeCached({ cached, isPatient }: StoreRequest, owner: QueueEntry, now: number): boolean {
-    return cached && !isPatient && owner.batch === undefined && owner.deadline.isStillWaiting(now)
+  #mayOnlyBeCached({ cached, isPatient }: StoreRequest, owner: QueueEntry): boolean {
+    return cached && !isPatient && owner.batch === undefined && owner.deadline.isStillWaiting()
   }
 
   #perform(

@@ -14,7 +14,8 @@ import { checkMaxPending } from './pending.js'
 export interface AcquireOptions {
   /**
    * Longest time to wait, in ms or as text such as `'30s'`, like every duration here. `0` makes one attempt,
-   * `Infinity` waits for ever. It covers everything, a slow store included: a grant that arrives later is released.
+   * `Infinity` waits for ever. It covers everything, a slow store included: a grant that arrives later is released. A
+   * time in which the event loop is blocked does not end it: what arrived meanwhile counts.
    * The error may come up to 200 ms later when it first queries who holds the lock.
    * @default 30_000
    */

@@ -51,8 +51,6 @@ export class StoreRequest implements Request<QueueEntry>, Wait {
   }
 
   get signal(): AbortSignal {
-    // The driver is about to park, so the deadline needs its timer now.
-    this.owner?.deadline.arm()
     this.#controller ??= new AbortController()
     if (this.ended) this.#controller.abort()
     return this.#controller.signal

@@ -1,11 +1,24 @@
 /**
  * How long a caller is willing to wait: deadline and abort in one object.
  *
- * Most acquisitions end at once, so a `WaitDeadline` arms its timer a moment later: with a signal to listen to after
- * the current microtasks, without one `shortly`; in any case when a driver reads the signal because it is about to park.
+ * Most acquisitions end at once, so a `WaitDeadline` arms its timer a moment later: with a signal to listen to, or a
+ * short wait, after one turn of the event loop, otherwise `shortly`.
+ *
+ * While the event loop is blocked, no request leaves and no reply is read. Such a time does not end a wait by itself:
+ * a wait that is over before the loop has turned once begins then, and the one whose end has passed lasts until the
+ * loop has read what has arrived. So the wait ends where its timer says so, never by a look at the clock.
  */
 import type { Clock } from './clock.js'
 import { onAbort } from './on-abort.js'
+
+/**
+ * @param now when the event loop has turned for the first time since `asked`
+ * @returns the clock reading at which a wait of `wait` ms is over
+ */
+export function waitEnd(asked: number, wait: number, now: number): number {
+  const end = asked + wait
+  return now < end ? end : now + wait
+}
 
 export type WaitOutcome = 'deadline' | 'aborted' | 'closed'
 
@@ -92,12 +105,14 @@ export interface WaitListener {
 }
 
 export class WaitDeadline implements LazyTimer {
-  /** Clock reading after which the caller has no use for a grant. */
-  readonly deadline: number
   /** How the wait ended, if it ended before a grant came. */
   ended: WaitOutcome | undefined
   readonly #clock: Clock
+  readonly #asked: number
+  readonly #wait: number
   readonly #signal: AbortSignal | undefined
+  /** Clock reading after which the caller has no use for a grant. */
+  #deadline: number
   #waiting: WaitListener | undefined
   #disarm: (() => void) | undefined
   #armed = false
@@ -112,7 +127,9 @@ export class WaitDeadline implements LazyTimer {
     waiting: WaitListener,
   ) {
     this.#clock = clock
-    this.deadline = asked + wait
+    this.#asked = asked
+    this.#wait = wait
+    this.#deadline = asked + wait
     this.#signal = signal
     this.#waiting = waiting
     unarmed.add(this, signal === undefined ? wait : 0)
@@ -123,7 +140,7 @@ export class WaitDeadline implements LazyTimer {
   }
 
   get remaining(): number {
-    return Math.max(0, this.deadline - this.#clock.now())
+    return Math.max(0, this.#deadline - this.#clock.now())
   }
 
   /** Idempotent. The timer keeps the process alive, also for a wait without an end: somebody awaits the result. */
@@ -137,7 +154,8 @@ export class WaitDeadline implements LazyTimer {
     if (this.#signal !== undefined) {
       this.#unlisten = onAbort(this.#signal, () => this.end('aborted'))
     }
-    this.#disarm = this.#clock.at(this.deadline, () => this.end('deadline'))
+    this.#deadline = waitEnd(this.#asked, this.#wait, this.#clock.now())
+    this.#disarm = this.#clock.at(this.#deadline, () => this.#clock.soon(() => this.end('deadline')))
   }
 
   end(how: WaitOutcome): void {
@@ -149,13 +167,12 @@ export class WaitDeadline implements LazyTimer {
   }
 
   /**
-   * The grant is here: does the caller still wait? Also checks for a deadline or an abort whose event is not
-   * delivered yet, so that a late grant never reaches a caller that has gone.
+   * The grant is here: does the caller still wait? Also checks for an abort whose event is not delivered yet, so that
+   * a late grant never reaches a caller that has gone.
    */
-  isStillWaiting(now: number = this.#clock.now()): boolean {
+  isStillWaiting(): boolean {
     if (this.#waiting === undefined) return false
     if (this.#signal?.aborted === true) this.end('aborted')
-    else if (now > this.deadline) this.end('deadline')
     return this.ended === undefined
   }
 

@@ -165,15 +165,35 @@ test('an abort that comes together with the grant wins, and the grant is release
   assert.equal(grant.releases, 1)
 })
 
-test('a deadline that passed while the event loop was blocked beats a grant that has already arrived', async () => {
+test('a grant that arrives while the event loop is blocked past the end of the wait is delivered', async () => {
   const s = script()
-  const acquiring = assert.rejects(s.locks.mutex('m').acquire({ wait: 100 }), { code: 'UNAVAILABLE' })
+  const acquiring = s.locks.mutex('m').acquire({ wait: 100, ttl: 1_000 })
   await settle()
   s.clock.stall(101)
   const grant = s.asked[0]!.grant()
-  await acquiring
+  await using lease = await acquiring
+  assert.equal(lease.state, 'held')
+  assert.equal(grant.releases, 0)
+})
+
+test('a wait that is over before the event loop has turned once begins then', async () => {
+  const s = script()
+  const acquiring = s.locks.mutex('m').acquire({ wait: 50 })
+  s.clock.stall(60)
   await settle()
-  assert.equal(grant.releases, 1)
+  await s.clock.advance(49)
+  s.asked[0]!.grant()
+  await using lease = await acquiring
+  assert.equal(lease.state, 'held')
+})
+
+test('a wait begun behind a blocked event loop ends, too', async () => {
+  const s = script()
+  const rejected = assert.rejects(s.locks.mutex('m').acquire({ wait: 50 }), { code: 'UNAVAILABLE' })
+  s.clock.stall(60)
+  await settle()
+  await s.clock.advance(50)
+  await rejected
 })
 
 test('a wait that times out says who holds the lock, since when and with what note', async () => {
