@@ -2,9 +2,10 @@
 //
 // Without words, it is `npm run build`, as in CI. With words of file paths, esbuild transpiles the files that are newer than what was built
 // from them, and types are not checked: that is the loop of editing and trying. Both write the same modules. Declarations and the bundle are
-// the build's alone, so it runs where there are none yet, and for tests that use them.
+// the build's alone, so it runs where there are none yet, and for tests that use them. tsc writes only what has changed since it last ran, so
+// it must forget that after files were transpiled: a source that is edited, tried and put back would keep what was made of the edit.
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -19,7 +20,7 @@ else await transpile(folders.flatMap(sourcesIn).filter(isStale))
 await import(new URL('../build/scripts/test.js', import.meta.url).href)
 
 function needTypes(words) {
-  if (!existsSync(join(root, 'build/tsconfig.tsbuildinfo'))) return true
+  if (!existsSync(join(root, 'build/src/index.d.ts'))) return true
   const tests = sourcesIn('test').filter((path) => path.endsWith('.test.ts'))
   return tests.some(
     (path) =>
@@ -56,6 +57,7 @@ function builtFrom(path) {
 
 async function transpile(paths) {
   if (paths.length === 0) return
+  rmSync(join(root, 'build/tsconfig.tsbuildinfo'), { force: true })
   const { transform } = await import('esbuild')
   const results = await Promise.allSettled(paths.map((path) => transpileOne(path, transform)))
   const failed = results.filter(({ status }) => status === 'rejected')
