@@ -3,14 +3,15 @@
  *
  * At most `connections` are in use at once, so that many waiters do not use up a pool that the holder may also need. Statements that end
  * or prove a hold, and those of operators, go before those that begin one. A connection that has not answered in time is closed, not returned: nobody
- * knows what it would answer next. A statement that was rolled back for another one is sent again at once.
+ * knows what it would answer next. A statement that was rolled back for another one is sent again at once; so is one that was
+ * refused for what the application has left on the connection, on another one, and that connection is closed.
  */
 import type { Clock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
 import { type Answer, type Connection, connect, type MysqlPool, number, text } from './client.js'
 import { onConnectionEnd } from './connection-end.js'
 import { qualifier } from './database.js'
-import { isConflict } from './failure.js'
+import { isLeft, resending } from './failure.js'
 import type { ConnectionEvents } from './hold-check.js'
 import type { Settings } from './options.js'
 import { expiryExpression } from './sql.js'
@@ -24,9 +25,6 @@ export interface Connections {
   /** @throws what the client throws; Error when no answer arrives in time */
   execute(sql: string, priority?: boolean): Promise<Reply>
 }
-
-/** How often a statement may be rolled back for others before the error is reported. */
-const maxConflicts = 50
 
 /** @param events notified of connections that are new here */
 export function createConnections(
@@ -94,8 +92,8 @@ export function createConnections(
       answered = true
       return { ...answer, sent }
     } catch (error) {
-      // A refusal by the server is an answer, too; after anything else the connection is useless.
-      answered ||= isRefusal(error)
+      // A refusal by the server is an answer, too; after anything else, and if it would refuse again, the connection is useless.
+      answered ||= isRefusal(error) && !isLeft(error)
       throw error
     } finally {
       if (answered) connection.release()
@@ -107,13 +105,7 @@ export function createConnections(
     async execute(sql, priority = false) {
       await enter(priority)
       try {
-        for (let n = 0; ; n++) {
-          try {
-            return await once(sql)
-          } catch (error) {
-            if (!isConflict(error) || n === maxConflicts) throw error
-          }
-        }
+        return await resending(() => once(sql))
       } finally {
         exit()
       }

@@ -20,6 +20,37 @@ export function isConflict(error: unknown): boolean {
   return errno === 1213 || errno === 1205 || errno === 3058 || errno === 1020
 }
 
+/** How a connection refuses everything, or all writes, since the application that shares the pool has left it so. */
+const leftErrors: Readonly<Record<number, string>> = {
+  1099: 'LOCK TABLES; send UNLOCK TABLES',
+  1100: 'LOCK TABLES; send UNLOCK TABLES',
+  1104: 'a small max_join_size; set it or sql_big_selects to DEFAULT',
+  1223: 'FLUSH TABLES WITH READ LOCK; send UNLOCK TABLES',
+  1399: 'an XA transaction; end it',
+  1792: 'a read-only transaction or session; end it, or SET SESSION TRANSACTION READ WRITE',
+  4145: 'BACKUP STAGE or BACKUP LOCK; end it',
+}
+
+/** The connection refuses, for a state in which it was left. Another one may not. */
+export function isLeft(error: unknown): boolean {
+  return (findErrno(error) ?? 0) in leftErrors
+}
+
+/** How often a statement may be rolled back for others, and how many connections may refuse it, before the error is reported. */
+const limits = { conflicts: 50, left: 10 }
+
+/** Runs `work` again at once after an error that says that nothing was done and that the next time may succeed. */
+export async function resending<T>(work: () => Promise<T>): Promise<T> {
+  for (let n = 0; ; n++) {
+    try {
+      return await work()
+    } catch (error) {
+      const most = isConflict(error) ? limits.conflicts : isLeft(error) ? limits.left : 0
+      if (n >= most) throw error
+    }
+  }
+}
+
 export function findErrno(error: unknown): number | undefined {
   return toFields(error).errno
 }
@@ -41,7 +72,6 @@ const transientErrors: Readonly<Record<number, string>> = {
   1969: 'the statement took longer than max_statement_time',
   3024: 'the statement took longer than max_execution_time',
   1290: 'it is read-only: a replica, or a server that is being promoted',
-  1792: 'the transaction is read-only',
   1836: 'it is read-only: a replica, or a server that is being promoted',
   1047: 'this node of the cluster is not ready',
   3032: 'it is in offline mode (offline_mode)',
@@ -72,6 +102,11 @@ export function toFailure(error: unknown): Failure {
       return failure(false, false, 'the pool is closed; close it after the locks', error)
     // While the server is silent, the pool runs out, and this may be the only sign of it. Nothing was sent.
     return failure(true, false, `no connection: ${message}`, error, true)
+  }
+  const left = errno === undefined ? undefined : leftErrors[errno]
+  if (left !== undefined) {
+    const where = 'the application has left this on connections of the pool, or it is set for all of them'
+    return failure(true, false, `the server refused (${errno}): ${message}; ${where}: ${left}`, error)
   }
   const soon = errno === undefined ? undefined : transientErrors[errno]
   if (soon !== undefined) return failure(true, false, `the server refused (${errno}): ${soon}`, error)

@@ -10,7 +10,7 @@ import { quote } from '../../core/name.js'
 import { type Connection, connect, type MysqlPool, text } from './client.js'
 import { withTimeout } from './connections.js'
 import { configuredDatabase, qualifier } from './database.js'
-import { findErrno, isMissingTable } from './failure.js'
+import { findErrno, isLeft, isMissingTable, resending } from './failure.js'
 import { assertCommitting } from './runtime.js'
 import { creation, tableNames } from './schema.js'
 import * as sql from './sql-transaction.js'
@@ -55,12 +55,23 @@ export async function ensureRow(
 ): Promise<string | undefined> {
   const known = pools.get(pool) ?? newPool(pool)
   pools.set(pool, known)
+  await resending(() => ensureOnce(pool, known, prefix, name, create))
+  return known.database
+}
+
+async function ensureOnce(
+  pool: MysqlPool,
+  known: Known,
+  prefix: string,
+  name: string,
+  create: boolean,
+): Promise<void> {
   const id = `${prefix} ${name}`
-  if (known.names.has(id) || clock.now() < known.usedUpUntil) return known.database
+  if (known.names.has(id) || clock.now() < known.usedUpUntil) return
   const connection = await borrowSpare(pool, prefix)
   if (connection === undefined) {
     known.usedUpUntil = clock.now() + lockTimeout.again
-    return known.database
+    return
   }
   known.database ??= connection.database
   let answered = false
@@ -70,7 +81,7 @@ export async function ensureRow(
     known.names.add(id)
     answered = true
   } catch (error) {
-    answered = findErrno(error) !== undefined || error instanceof BackendError
+    answered = (findErrno(error) !== undefined && !isLeft(error)) || error instanceof BackendError
     throw error
   } finally {
     if (!answered) connection.destroy()
@@ -81,7 +92,6 @@ export async function ensureRow(
       void forget(connection, prefix)
     }
   }
-  return known.database
 }
 
 const newPool = (pool: MysqlPool): Known => ({

@@ -10,7 +10,7 @@ import type { Clock } from '../../../core/clock.js'
 import { type Answer, type Connection, connect, number } from '../client.js'
 import { type Connections, NoAnswerError, type Reply, withTimeout } from '../connections.js'
 import { useDatabase } from '../database.js'
-import { isConflict, isConnectionEnd } from '../failure.js'
+import { isConflict, isConnectionEnd, resending } from '../failure.js'
 import type { Settings } from '../options.js'
 
 export class Session {
@@ -126,13 +126,17 @@ export function createSessions({ pool, commandTimeout }: Settings, clock: Clock,
     const sent = clock.now()
     const ask = (statement: string) => withTimeout(clock, commandTimeout, connection.query(statement))
     try {
-      // An application that shares the pool may have left a transaction open, another database in use, the time fixed or answers cut.
+      // An application that shares the pool may have left a transaction or tables locked, another database in use, the time fixed or answers cut.
       // Whatever `completion_type` says, no other transaction begins, and the connection stays.
       await ask('ROLLBACK AND NO CHAIN NO RELEASE')
+      await ask('UNLOCK TABLES')
+      await ask('SET SESSION TRANSACTION READ WRITE')
       const { rows } = await ask('SELECT @@autocommit AS autocommit LIMIT 1')
       if (number(rows[0]?.[0]) !== 1) await ask('SET autocommit = 1')
       if (connection.database !== undefined) await ask(useDatabase(connection.database))
-      await ask(`SET timestamp = DEFAULT, sql_select_limit = DEFAULT, wait_timeout = ${seconds}`)
+      await ask(
+        `SET timestamp = DEFAULT, sql_select_limit = DEFAULT, sql_big_selects = 1, wait_timeout = ${seconds}`,
+      )
     } catch (error) {
       connection.destroy()
       throw error
@@ -144,7 +148,7 @@ export function createSessions({ pool, commandTimeout }: Settings, clock: Clock,
 
   const current = async (): Promise<Session> => {
     if (session !== undefined && !session.isOver) return session
-    opening ??= open().finally(() => {
+    opening ??= resending(open).finally(() => {
       opening = undefined
     })
     return opening
