@@ -144,6 +144,13 @@ export const participantDefaults: readonly string[] = [
 ]
 const knownDefaults = [...participantDefaults, 'linger', 'maxPending']
 
+/** Of locks with permits, whose number is part of the name. @throws TypeError for anything but options with known names */
+export function checkPermitsOptions(whose: string, given: unknown): void {
+  if (typeof given !== 'object' || given === null)
+    throw new TypeError(`${whose} takes options such as { permits: 3 }, got ${describe(given)}`)
+  checkKnown(whose, given, ['permits', ...knownDefaults])
+}
+
 /** Applies the defaults of one `createLocks` to the built-in ones. @throws TypeError, RangeError, UnsupportedError */
 export function resolveDefaults(driver: string, traits: Traits, given: Defaults | undefined): Terms {
   // A store that cannot keep so short a lease would refuse its own default; its default is then its minimum.

@@ -21,6 +21,7 @@ import { checkName, describe, quote } from '../core/name.js'
 import {
   type AcquireOptions,
   checkOptions,
+  checkPermitsOptions,
   checkSingle,
   type Defaults,
   resolveTerms,
@@ -118,7 +119,8 @@ const maxReads = 5
 
 export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
   checkName(name)
-  const { permits, ...given } = options ?? {}
+  checkPermitsOptions('pool()', options)
+  const { permits, ...given } = options
   const first = whole(`permits of pool ${quote(name)}`, permits)
   const defaults = engine.resolveDefaults('pool()', given)
   const cellRef = new CellRef(engine, 'pool', name)

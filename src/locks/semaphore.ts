@@ -3,7 +3,7 @@ import type { Engine } from '../core/engine.js'
 import { permitLimitError } from '../core/errors.js'
 import { permits as permitsMode } from '../core/mode.js'
 import { checkName, describe, quote } from '../core/name.js'
-import type { Defaults, Terms } from '../core/options.js'
+import { checkPermitsOptions, type Defaults, type Terms } from '../core/options.js'
 
 /** Options left out come from `createLocks`. */
 export interface SemaphoreOptions extends Defaults {
@@ -21,7 +21,8 @@ const maxPermits = 1_000_000
  */
 export function semaphore(engine: Engine, name: string, options: SemaphoreOptions): Lock {
   checkName(name)
-  const { permits, ...defaults } = options ?? {}
+  checkPermitsOptions('semaphore()', options)
+  const { permits, ...defaults } = options
   const of = count(`permits of semaphore ${quote(name)}`, permits, maxPermits)
   const toMode = (terms: Terms) =>
     permitsMode(count(`permits asked of semaphore ${quote(name)}`, terms.permits ?? 1, of), of)

@@ -54,6 +54,35 @@ for (const [name, [make, given, nearest]] of Object.entries(misspelt))
     )
   })
 
+test('a wrong name for what is required is named, and the right one', () => {
+  const locks = createLocks(memory())
+  const wrong: Record<string, readonly [make: () => unknown, message: RegExp]> = {
+    redlock: [
+      () => redlock({ servers: [client()] } as never),
+      /unknown option "servers".* known are clients/,
+    ],
+    postgres: [() => postgres({ client: pool } as never), /unknown option "client".* known are pool/],
+    mysql: [() => mysql({ client: pool } as never), /unknown option "client".* known are pool/],
+    etcd: [() => etcd({ hosts: '127.0.0.1:1' } as never), /unknown option "hosts".* known are endpoints/],
+    consul: [() => consul({ host: '127.0.0.1' } as never), /unknown option "host".* known are url/],
+    zookeeper: [
+      () => zookeeper({ hosts: '127.0.0.1' } as never),
+      /unknown option "hosts".* known are servers/,
+    ],
+    semaphore: [
+      () => locks.semaphore('s', { limit: 3 } as never),
+      /unknown option "limit".* known are permits/,
+    ],
+    pool: [() => locks.pool('p', { size: 3 } as never), /unknown option "size".* known are permits/],
+    'semaphore with a number': [
+      () => locks.semaphore('s', 3 as never),
+      /semaphore\(\) takes options such as { permits: 3 }, got 3/,
+    ],
+  }
+  for (const [what, [make, message]] of Object.entries(wrong))
+    assert.throws(make, (error: Error) => message.test(error.message) && error instanceof TypeError, what)
+})
+
 test('an option that is nearly one is named', async () => {
   const s = script()
   await assert.rejects(

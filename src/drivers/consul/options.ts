@@ -59,6 +59,7 @@ export function parseOptions(options: ConsulOptions): Settings {
   if (typeof options !== 'object' || options === null) {
     throw new TypeError(`consul() takes options such as { url: '127.0.0.1:8500' }, got ${describe(options)}`)
   }
+  checkKnown('consul()', options, known)
   const { url, token, datacenter, tls, prefix = 'holdfast/', session = 'process' } = options
   const given = typeof url === 'string' ? [url] : url
   if (!Array.isArray(given) || given.length === 0) {
@@ -77,7 +78,6 @@ export function parseOptions(options: ConsulOptions): Settings {
   if (session !== 'process' && session !== 'lock') {
     throw new RangeError(`consul: session must be 'process' or 'lock', got ${describe(session)}`)
   }
-  checkKnown('consul()', options, known)
   return {
     urls: given.map(parseUrl),
     token,

@@ -72,6 +72,7 @@ export function parseOptions(options: EtcdOptions): Settings {
       `etcd() takes options such as { endpoints: '127.0.0.1:2379' }, got ${describe(options)}`,
     )
   }
+  checkKnown('etcd()', options, known)
   const { endpoints, username, password, tls, prefix = 'holdfast/', lease = 'process' } = options
   const given = typeof endpoints === 'string' ? [endpoints] : endpoints
   if (!Array.isArray(given) || given.length === 0) {
@@ -85,7 +86,6 @@ export function parseOptions(options: EtcdOptions): Settings {
   if (lease !== 'process' && lease !== 'lock') {
     throw new RangeError(`etcd: lease must be 'process' or 'lock', got ${describe(lease)}`)
   }
-  checkKnown('etcd()', options, known)
   if (options.grpc !== undefined) checkModule(options.grpc)
   return {
     endpoints: given.map(parseEndpoint),

@@ -50,8 +50,12 @@ const known: readonly (keyof RedlockOptions)[] = [
 
 /** @throws TypeError or RangeError that names the value received */
 export function parseOptions(options: RedlockOptions): Settings {
-  if (typeof options !== 'object' || options === null || !Array.isArray(options.clients)) {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     throw new TypeError(`redlock() takes { clients: [...] }, got ${describe(options)}`)
+  }
+  checkKnown('redlock()', options, known)
+  if (!Array.isArray(options.clients)) {
+    throw new TypeError(`redlock() takes { clients: [...] }, got clients: ${describe(options.clients)}`)
   }
   const { clients } = options
   if (clients.length < 3) {
@@ -74,7 +78,6 @@ export function parseOptions(options: RedlockOptions): Settings {
   if (!['warn', 'refuse', 'ignore'].includes(eviction)) {
     throw new RangeError(`redlock: eviction must be one of warn, refuse, ignore, got ${describe(eviction)}`)
   }
-  checkKnown('redlock()', options, known)
   return {
     prefix,
     eviction,
