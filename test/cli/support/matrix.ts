@@ -1,5 +1,6 @@
 // Every command on one store, as an operator meets it: exit code, stdout, stderr, and what becomes of the command's processes.
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
@@ -61,6 +62,9 @@ function healthy(name: StoreName, at: () => Scene): void {
     test('an operator cannot force-release an advisory lock, and gets an error that says so', () =>
       notForced(at()))
   else test('a lock that an operator takes away: the command is ended', () => forced(at()))
+  test('hold keeps a lock for a script until release --token, or until the script ends', () => heldFor(at()))
+  if (name !== 'postgres session')
+    test('hold: the script whose lock an operator takes away is ended', () => heldAndForced(at()))
   test('ls and inspect tell who holds', () => looks(name, at()))
   test('a wrong password is reported, by every command, and not repeated', () => wrongPassword(name, at()))
   if (name !== 'local') test('a URL with the scheme of another store', () => wrongScheme(name, at()))
@@ -139,6 +143,50 @@ async function forced(scene: Scene): Promise<void> {
   assert.equal(alive(pid), false)
 }
 
+/** A script that leads its process group, as from cron; it does nothing. */
+function script(scene: Scene): { readonly pid: number; readonly ended: Promise<unknown> } {
+  const child = spawn('sleep', ['120'], { cwd: scene.folder, detached: true, stdio: 'ignore' })
+  return { pid: child.pid ?? 0, ended: new Promise((resolve) => child.once('exit', resolve)) }
+}
+
+async function heldFor(scene: Scene): Promise<void> {
+  const [first, second] = [script(scene), script(scene)]
+  const held = await scene.cli('hold', 'script', '--for', `${first.pid}`)
+  assert.deepEqual([held.code, besidesSilence(held.stderr)], [0, ''])
+  assert.match(held.stdout, /^\d+\n$/)
+  const busy = await scene.cli('hold', 'script', '--for', `${second.pid}`, '--no-wait')
+  assert.deepEqual([busy.code, busy.stdout], [75, ''], busy.stderr)
+  assert.match(busy.stderr, /^holdfast: "script" is not free; held for .+\n$/)
+  const token = held.stdout.trim()
+  const released = await scene.cli('release', 'script', '--token', token)
+  assert.deepEqual(said(released), [0, 'released "script"\n', ''])
+  const again = await scene.cli('release', 'script', '--token', token)
+  assert.deepEqual([again.code, again.stdout], [1, ''], again.stderr)
+  assert.match(
+    again.stderr,
+    /^holdfast: no holdfast hold of yours on this machine has "script" with token \d+; .+\n$/,
+  )
+  const next = await scene.cli('hold', 'script', '--for', `${second.pid}`)
+  assert.deepEqual([next.code, besidesSilence(next.stderr)], [0, ''])
+  assert.ok(BigInt(next.stdout) > BigInt(token), `${next.stdout} after ${token}`)
+  kill(second.pid, 'SIGKILL')
+  const run = await scene.cli('run', 'script', '--', 'echo', 'hello')
+  assert.deepEqual([run.code, run.stdout], [0, 'hello\n'], run.stderr)
+  assert.equal(alive(first.pid), true)
+  kill(first.pid, 'SIGKILL')
+}
+
+async function heldAndForced(scene: Scene): Promise<void> {
+  const owner = script(scene)
+  const held = await scene.cli('hold', 'scripted', '--for', `${owner.pid}`)
+  assert.deepEqual([held.code, besidesSilence(held.stderr)], [0, ''])
+  const released = await scene.cli('release', 'scripted', '--yes')
+  assert.deepEqual(said(released), [0, 'released "scripted"; its holder was told\n', ''])
+  await owner.ended
+  const late = await scene.cli('release', 'scripted', '--token', held.stdout.trim())
+  assert.notEqual(late.code, 0)
+}
+
 async function notForced(scene: Scene): Promise<void> {
   const [run, pid] = await going(scene, 'forced')
   const refused = await scene.cli('release', 'forced', '--yes')
@@ -172,9 +220,11 @@ async function looks(name: StoreName, scene: Scene): Promise<void> {
 async function wrongPassword(name: StoreName, scene: Scene): Promise<void> {
   const { wrong } = scene.store
   if (wrong === undefined) return
+  const owner = `${script(scene).pid}`
   const ended = await Promise.all([
     scene.cli('run', 'wrong', '--no-wait', '--on', wrong, '--', 'echo', 'hello'),
     scene.cli('run', 'wrong', '--wait', '2s', '--on', wrong, '--', 'echo', 'hello'),
+    scene.cli('hold', 'wrong', '--for', owner, '--no-wait', '--on', wrong),
     scene.cli('inspect', 'first', '--on', wrong),
     scene.cli('release', 'first', '--yes', '--on', wrong),
     scene.cli('verify', '--on', wrong),
@@ -191,9 +241,11 @@ async function wrongPassword(name: StoreName, scene: Scene): Promise<void> {
 
 async function wrongScheme(name: StoreName, scene: Scene): Promise<void> {
   const [, hosts = ''] = /:\/\/(?:[^@/]*@)?([^,/?]+)/.exec(scene.store.url) ?? []
+  const owner = `${script(scene).pid}`
   const on = name.startsWith('red') ? `mysql://app@${hosts}/app` : `redis://${hosts}`
   const ended = await Promise.all([
     scene.cli('run', 'x', '--no-wait', '--on', on, '--', 'echo', 'hello'),
+    scene.cli('hold', 'x', '--for', owner, '--no-wait', '--on', on),
     scene.cli('ls', '--on', on),
     scene.cli('inspect', 'x', '--on', on),
     scene.cli('release', 'x', '--yes', '--on', on),
@@ -234,9 +286,11 @@ async function schema(name: StoreName, scene: Scene): Promise<void> {
 }
 
 async function nobody(name: Exclude<StoreName, 'local'>, scene: Scene): Promise<void> {
+  const owner = `${script(scene).pid}`
   const on = absent[name]
   const ended = await Promise.all([
     scene.cli('run', 'x', '--no-wait', '--on', on, '--', 'echo', 'hello'),
+    scene.cli('hold', 'x', '--for', owner, '--no-wait', '--on', on),
     scene.cli('ls', '--on', on),
     scene.cli('inspect', 'x', '--on', on),
     scene.cli('release', 'x', '--yes', '--on', on),
@@ -260,6 +314,15 @@ async function gone(name: StoreName, scene: Scene): Promise<void> {
   // Their leases are as long as their sessions, whatever is asked for.
   const bounded = ['zookeeper', 'consul'].includes(name)
   const [run, pid] = await going(scene, 'gone', ...(bounded ? [] : ['--ttl', '4s']))
+  const owner = script(scene)
+  const held = await scene.cli(
+    'hold',
+    'gone too',
+    '--for',
+    `${owner.pid}`,
+    ...(bounded ? [] : ['--ttl', '4s']),
+  )
+  assert.deepEqual([held.code, besidesSilence(held.stderr)], [0, ''])
   const queued = scene.start('run', 'gone', '--wait', '5s', '--', 'echo', 'hello')
   await until(() => queued.stderr().includes('waiting'), { within: 60_000, what: 'a run to wait' })
   scene.store.pause?.()
@@ -290,6 +353,7 @@ async function gone(name: StoreName, scene: Scene): Promise<void> {
   assert.match(stderr, /^(holdfast: .+\n)+$/)
   assert.match(stderr, /holdfast: stopping the command with SIG(TERM|KILL): the lease is (being )?lost/)
   assert.equal(alive(pid), false)
+  await owner.ended
 }
 
 /** Has the process an established connection? */
