@@ -5,6 +5,18 @@ import { refusals, unreachable } from './knock.js'
 import { OtherServer, otherServer, parseScheme } from './other-server.js'
 import { brief, plain } from './print.js'
 
+/** @throws CliError if every host refuses a connection */
+export async function probe(store: StoreTarget): Promise<void> {
+  const refused = await refusals(store)
+  if (refused !== undefined) throw await refusalError(store, refused)
+}
+
+/** A handshake also fails where the server does not speak TLS, and its error says so in no clear words. */
+async function refusalError(store: StoreTarget, refused: string, cause?: unknown): Promise<CliError> {
+  const other = store.tls === undefined ? undefined : await otherServer(store)
+  return other === undefined ? unreachable(store, refused, cause) : unusable(other, store, cause)
+}
+
 /**
  * Adds the store's address, and what is known beyond the client's words. Errors that the store did not cause are returned as they are.
  *
@@ -19,7 +31,7 @@ export async function explain(
   if (!(error instanceof Error) || toExitCode(error) !== exits.unavailable || error instanceof CliError)
     return error
   const refused = await refusals(store)
-  if (refused !== undefined) return unreachable(store, refused, error)
+  if (refused !== undefined) return await refusalError(store, refused, error)
   const why = brief(error.message)
   if (isLogin(error))
     return unusable(`the login was refused: ${why}; ${loginHint(parseScheme(store.url))}`, store, error)

@@ -25,12 +25,6 @@ export async function refusals({ hosts, tls }: Endpoints): Promise<string | unde
   return hosts.map((host, i) => `${hostPort(host)} ${reasons[i]}`).join(', ')
 }
 
-/** @throws CliError if every host refuses. */
-export async function probe(endpoints: Endpoints): Promise<void> {
-  const refused = await refusals(endpoints)
-  if (refused !== undefined) throw unreachable(endpoints, refused)
-}
-
 export function unreachable({ shown, hosts }: Endpoints, refused: string, cause?: unknown): CliError {
   const error = new CliError(exits.unavailable, `the store cannot be reached: ${refused} (${shown})`, {
     cause,

@@ -1,14 +1,17 @@
-// `holdfast doctor` where the server is not what the URL says: a Sentinel, TLS or none, a frozen server.
+// Commands, `holdfast doctor` first, where the server is not what the URL says: a Sentinel, TLS or none, a frozen server.
 // Second tier because it starts what only answers wrongly, and waits for it.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { leakCheck } from '../support/leaks.js'
+import { startConsul } from '../support/servers/consul.js'
+import { startEtcd } from '../support/servers/etcd.js'
 import { checkout } from '../support/servers/places.js'
 import { freePort } from '../support/servers/ports.js'
 import { startPostgres } from '../support/servers/postgres.js'
 import { startRedis } from '../support/servers/redis.js'
 import { startSentinel } from '../support/servers/redis-sentinel.js'
+import { startZookeeper } from '../support/servers/zookeeper.js'
 import { type Bench, bench } from './support/cli.js'
 
 let b: Bench
@@ -56,6 +59,35 @@ describe('doctor and TLS', () => {
     assert.equal(rediss.code, 69)
     assert.match(rediss.stderr, /answers without TLS: write redis:\/\/ instead of rediss:\/\//)
   })
+})
+
+describe('a URL with TLS where the server speaks none', () => {
+  for (const [scheme, start] of Object.entries({
+    etcd: startEtcd,
+    consul: startConsul,
+    zookeeper: startZookeeper,
+  }))
+    it(`${scheme}: every command says what to leave out`, async () => {
+      const server = await start()
+      const on = ['--on', `${scheme}://127.0.0.1:${server.port}?tls=true`]
+      try {
+        const ended = await Promise.all([
+          b.cli('doctor', ...on),
+          b.cli('ls', ...on),
+          b.cli('run', 'x', '--no-wait', ...on, '--', 'echo', 'hello'),
+          b.cli('run', 'x', '--wait', '3s', '-q', ...on, '--', 'echo', 'hello'),
+        ])
+        for (const { code, stdout, stderr } of ended) {
+          assert.deepEqual([code, stdout], [69, ''], stderr)
+          assert.match(
+            stderr,
+            /^holdfast: 127\.0\.0\.1:\d+ answers without TLS: leave out \?tls=true, and ca, cert and key \(.+\)\n$/,
+          )
+        }
+      } finally {
+        await server.stop()
+      }
+    })
 })
 
 describe('doctor comes to an end', () => {

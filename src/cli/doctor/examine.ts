@@ -1,8 +1,7 @@
 /** Examines the set-up of a store within seconds, or says why it cannot. */
 import type { StoreTarget } from '../connect.js'
 import { CliError } from '../exit.js'
-import { explain, unusable } from '../explain.js'
-import { probe } from '../knock.js'
+import { explain, probe, unusable } from '../explain.js'
 import { OtherServer, orOtherServer } from '../other-server.js'
 import type { Check } from '../setup/check.js'
 import { checkSetup } from '../setup/setup.js'
