@@ -16,7 +16,7 @@ import { startPostgres } from './support/servers/postgres.js'
 import { startRedis } from './support/servers/redis.js'
 import { startZookeeper } from './support/servers/zookeeper.js'
 
-const patience = 180_000
+const timeLimit = 180_000
 
 // What stands in a folder of its own is no program by itself, and has a test of its own.
 const examples = listFiles('examples', '.ts').filter((path) => path.split('/').length === 2)
@@ -64,13 +64,13 @@ async function runExample(
       cwd: folder,
       env: { ...process.env, TMPDIR: folder, HOLDFAST_DIR: join(folder, 'holdfast'), ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
-      timeout: patience,
+      timeout: timeLimit,
       killSignal: 'SIGKILL',
     })
     let output = ''
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
     const [code, signal] = await once(child, 'close')
-    return { code, output: signal ? `${output}\nkilled by ${signal} after ${patience} ms` : output }
+    return { code, output: signal ? `${output}\nkilled by ${signal} after ${timeLimit} ms` : output }
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

@@ -138,7 +138,7 @@ function isStoreError(error: unknown): error is Error {
  * How long a visit waits for a reply before it may end without one, in ms by its own clock. A single attempt with a short ttl
  * ends before the slowest network replies.
  */
-function patience({ wait, ttl }: Visit): number {
+function longestSilence({ wait, ttl }: Visit): number {
   if (wait < 0) return Number.POSITIVE_INFINITY
   // Its timer may fire early by the rounding error of a sum of readings.
   return (wait > 0 ? wait : ttl / 10) - 0.001
@@ -159,7 +159,7 @@ async function come(plan: Plan, { process }: Actor, lock: Lock, visit: Visit): P
   const asked = process.clock.now()
   const lease = await take(plan, lock, visit, goesAfter(process, visit.abort)).catch((error: unknown) => {
     const waited = process.clock.now() - asked
-    if (plan.faults.length > 0 || !isStoreError(error) || waited >= patience(visit)) throw error
+    if (plan.faults.length > 0 || !isStoreError(error) || waited >= longestSilence(visit)) throw error
     throw new Error(`no answer after ${waited.toFixed(1)} ms, though nothing was wrong: ${error.message}`)
   })
   if (lease === undefined) return

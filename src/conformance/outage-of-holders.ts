@@ -14,12 +14,11 @@ export function outageOfHolders(it: It, { faults, traits }: Fixture): void {
     await context.heal()
   })
 
-  const { stop } = faults
-  if (stop === undefined) return
+  if (faults.stop === undefined) return
 
   it('of all is told as such by every verb of a holder', async (context) => {
     const verbs = await holding(context, context.client(), traits)
-    await stop()
+    await context.stop()
     await areUnavailable(context, verbs)
     await context.heal()
   })

@@ -56,15 +56,14 @@ export function outage(it: It, fixture: Fixture): void {
     await (await b.locks.mutex(name).acquire({ wait: 3 * context.ttl + context.timeout })).release()
   })
 
-  const { stop } = faults
-  if (stop === undefined) return
+  if (faults.stop === undefined) return
 
   it('of all loses leases by their deadline, and ends waits in time', async (context) => {
     const [a, b] = [context.client(), context.client()]
     const name = context.name()
     const lease = await a.locks.mutex(name).acquire({ ttl: context.ttl })
     await b.locks.mutex(context.name()).run(() => undefined)
-    await stop()
+    await context.stop()
     const refused = b.locks.mutex(name).acquire({ wait: context.ttl })
     const error = await context
       .settlesInTime('the wait to end', refused, context.ttl + context.timeout)
@@ -84,7 +83,7 @@ export function outage(it: It, fixture: Fixture): void {
     )
     const ended = Promise.all(waits.map((wait) => wait.catch((error: unknown) => error)))
     await context.queued(a, name, 1)
-    await stop()
+    await context.stop()
     const errors = await context.settlesInTime(
       'the waits to end',
       ended,
@@ -101,7 +100,7 @@ export function outage(it: It, fixture: Fixture): void {
     const { locks } = context.client()
     const known = context.name()
     await locks.mutex(known).run(() => undefined)
-    await stop()
+    await context.stop()
     const options = { wait: 300, ttl: context.ttl }
     // One name each: a try next to waiters of its own process is refused without asking the store.
     const name = () => context.name()
@@ -145,7 +144,7 @@ export function outage(it: It, fixture: Fixture): void {
     await a.locks.mutex(name).run((lease) => {
       before = lease.token
     })
-    await stop()
+    await context.stop()
     await pause(context.ttl / 2)
     await context.heal()
     for (const client of [a, b]) {

@@ -13,7 +13,11 @@ after(leakCheck)
 describe('the conformance suite sees', () => {
   for (const { mistake, breaks, seenBy, ttl } of brokenDrivers) {
     it(mistake, async () => {
-      const fixture = { ...memoryFixture('broken', breaks), patience: 800, ...(ttl !== undefined && { ttl }) }
+      const fixture: Fixture = {
+        ...memoryFixture('broken', breaks),
+        timeout: 800,
+        ...(ttl !== undefined && { ttl }),
+      }
       for (const [aspect, test, says] of seenBy) {
         const error = await run(fixture, aspect, test)
         assert.ok(error !== undefined, `'${aspect}: ${test}' passed`)

@@ -1,5 +1,5 @@
 /** Good drivers made bad, each with one mistake that locks in the wild have had, and the tests that must see it. */
-import type { DriverFactory } from 'holdfast'
+import { BackendError, type DriverFactory } from 'holdfast'
 import {
   type Cells,
   type Claim,
@@ -316,6 +316,19 @@ export const brokenDrivers: readonly BrokenDriver[] = [
         asks(driver, claim.mode.kind === 'shared' ? { ...claim, mode: { kind: 'exclusive' } } : claim, wait),
     })),
     seenBy: [['read/write locks', 'let readers in together', /was not free within/]],
+  },
+  {
+    mistake: 'a first look at a name that ends with an error of the store',
+    breaks: changed((driver) => {
+      const seen = new Set<string>()
+      const inspect = async (name: string) => {
+        if (seen.has(name)) return driver.inspect(name)
+        seen.add(name)
+        throw new BackendError('the store', 'unknown command')
+      }
+      return { inspect }
+    }),
+    seenBy: [['leaks', 'are not caused by listeners', /unknown command/]],
   },
   {
     mistake: 'names that are tidied up',

@@ -80,7 +80,7 @@ describe('the scenario', { concurrency: true }, () => {
     it(`shows in cell and test: ${mistake}`, async () => {
       const broken = brokenDrivers.find((one) => one.mistake === mistake)
       assert.ok(broken !== undefined)
-      const fixture = { ...memoryFixture('broken', broken.breaks), patience: 800 }
+      const fixture = memoryFixture('broken', broken.breaks)
       const { column, failed } = await play({ ...fixture, ...hasColumn('memory') })
       assert.ok(brokenIn(column).includes(promise), promiseTable([column]))
       assert.ok(failed.get(promise)?.includes(says), failed.get(promise))

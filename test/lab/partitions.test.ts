@@ -26,7 +26,7 @@ const canaryOf = (name: string) => new URL(`../../lab/canaries/apart.js?${name}`
 /** For how long a server is silent before Sentinels take it for down: with this, a machine that stalls causes no fail-over. In ms. */
 const never = 3_600_000
 
-const patience = ({ sentinels, name }: SentinelSetup, ms: number) =>
+const setDownAfter = ({ sentinels, name }: SentinelSetup, ms: number) =>
   Promise.all(sentinels.map((one) => one.cli('SENTINEL', 'SET', name, 'down-after-milliseconds', ms)))
 
 /** Every Sentinel knows it as the master, takes it for up, and is replacing nobody. */
@@ -84,12 +84,12 @@ describe('cut off from the others,', { concurrency: 2 }, () => {
       const old = setup.master()
       const other = setup.nodes.find((one) => one !== old)!
       const heal = cables.isolate(setup.nodes.indexOf(old), old.pid)
-      await patience(setup, 500)
+      await setDownAfter(setup, 500)
       const promoted = async () => (await other.cli('SET', 'x', 1).catch(() => '')) === 'OK'
       await until(promoted, { within: 20_000, what: 'the replica to be promoted' })
       assert.equal(await old.cli('SET', 'x', 2), 'OK', 'the old one still takes itself for the master')
       await until(() => isFollowed(setup, other), { what: 'every Sentinel to watch the new master' })
-      await patience(setup, never)
+      await setDownAfter(setup, never)
       await until(() => isFollowed(setup, other), { what: 'no Sentinel to take it for down' })
       heal()
       assert.equal(await setup.settled(), other)

@@ -87,17 +87,20 @@ describe('under faults there is one holder at a time, and a second one would be 
       const { plan, counts, took, history, excused } = result
       t.diagnostic(`${plan.length} faults, ${counts.granted} granted, ${took.toFixed(1)} s`)
       assert.ok(plan.length >= 8, `${plan.length} faults`)
-      // Where the driver promises nothing there may be a second holder already.
-      const holder = holderIn(history, new Set(excused.map(({ violation }) => violation.name)))
-      // Starved for longer than a ttl, processes may see their grants only once these have expired.
-      if (holder === undefined && counts.starved > ttl) return
-      assert.ok(holder, `no lock was held in ${counts.granted} grants: ${again}`)
-      const rulesFor = (of: History) =>
-        check(of, { falseBusy: false, fifo: false, leaks: false }).flatMap(({ rule, parties }) =>
-          sought.includes(rule) && parties.some(({ attempt }) => attempt === holder.attempt) ? [rule] : [],
-        )
-      assert.deepEqual(rulesFor(history), [])
-      assert.deepEqual([...new Set(rulesFor(withSecond(history, holder)))].sort(), sought)
+      await t.test('and a second holder would be seen', (t) => {
+        // Where the driver promises nothing there may be a second holder already.
+        const holder = holderIn(history, new Set(excused.map(({ violation }) => violation.name)))
+        // Starved for longer than a ttl, processes may see their grants only once these have expired.
+        if (holder === undefined && counts.starved > ttl)
+          return t.skip(`not checked: no lock was held, and processes were starved for ${counts.starved} ms`)
+        assert.ok(holder, `no lock was held in ${counts.granted} grants: ${again}`)
+        const rulesFor = (of: History) =>
+          check(of, { falseBusy: false, fifo: false, leaks: false }).flatMap(({ rule, parties }) =>
+            sought.includes(rule) && parties.some(({ attempt }) => attempt === holder.attempt) ? [rule] : [],
+          )
+        assert.deepEqual(rulesFor(history), [])
+        assert.deepEqual([...new Set(rulesFor(withSecond(history, holder)))].sort(), sought)
+      })
     })
   }
 })

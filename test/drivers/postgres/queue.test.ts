@@ -177,7 +177,9 @@ test('two thousand fair waiters of one process are handed the lock one after the
     const own = await b.locks
       .mutex('many')
       .acquire({ fair: true, wait: 120_000, signal: enough.signal })
-      .catch(() => undefined)
+      .catch((error: unknown) => {
+        if (!enough.signal.aborted) throw error
+      })
     if (own === undefined) return
     served++
     await own.release()
@@ -186,10 +188,8 @@ test('two thousand fair waiters of one process are handed the lock one after the
   await until(async () => (await count(standing)) === 2_000, { within: 60_000 })
   const began = performance.now()
   await lease.release()
-  await until(() => served >= 500, { within: 60_000 })
-  const took = performance.now() - began
-  assert.ok(took < 20_000, `500 hand-overs in ${took} ms`)
-  t.diagnostic(`500 hand-overs in ${took} ms`)
+  await until(() => served >= 500, { within: 20_000, what: '500 hand-overs' })
+  t.diagnostic(`500 hand-overs in ${performance.now() - began} ms`)
   enough.abort()
   await Promise.all(waits)
 })

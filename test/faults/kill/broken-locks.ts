@@ -4,15 +4,15 @@ import { join } from 'node:path'
 import type { DriverFactory } from 'holdfast'
 import { local } from 'holdfast/local'
 
-/** A lock file that counts as stale, and the next process removes it, once it is older than its `patience` in ms. */
-export function lockFile(folder: string, patience: number): DriverFactory {
+/** A lock file that counts as stale, and the next process removes it, once it is older than its `staleAfter` in ms. */
+export function lockFile(folder: string, staleAfter: number): DriverFactory {
   return ({ clock }) => ({
     name: 'lock-file',
     traits: { modes: ['exclusive'], fair: false, minTtl: 1, shared: true },
     async acquire(claim, wait) {
       const path = join(folder, `${claim.name}.lock`)
       for (;;) {
-        if (take(path, patience)) break
+        if (take(path, staleAfter)) break
         if (wait.ended || wait.remaining() === 0) return undefined
         await new Promise((resolve) => setTimeout(resolve, 2))
       }
@@ -31,13 +31,13 @@ export function lockFile(folder: string, patience: number): DriverFactory {
   })
 }
 
-function take(path: string, patience: number): boolean {
+function take(path: string, staleAfter: number): boolean {
   try {
     writeFileSync(path, '', { flag: 'wx' })
     return true
   } catch {
     const stat = statSync(path, { throwIfNoEntry: false })
-    if (stat !== undefined && Date.now() - stat.mtimeMs > patience) rmSync(path, { force: true })
+    if (stat !== undefined && Date.now() - stat.mtimeMs > staleAfter) rmSync(path, { force: true })
     return false
   }
 }

@@ -38,7 +38,7 @@ export interface Running {
   /** SIGSTOP; returns when every thread is paused. */
   pause(): void
   resume(): void
-  /** Sends `signal` (awake first, if paused) and resolves when the process is gone; SIGKILL after `patience` ms. */
+  /** Sends `signal` (awake first, if paused) and resolves when the process is gone; SIGKILL after `timeout` ms. */
   end(signal: NodeJS.Signals, timeout?: number): Promise<void>
 }
 
