@@ -408,7 +408,12 @@ test('H18: with replicas: 1 a hand-over is confirmed by the replica before the n
 test('H19: a ttl longer than maxTtl is refused: after a data loss nobody would know of it', async (t) => {
   const server = await own(t)
   const { locks } = await settled(t, server.port)
-  const why = /"x" asks for a ttl of 3000 ms, more than maxTtl 1500/
+  const why = {
+    name: 'RangeError',
+    message: /"x": a ttl of 3000 ms is more than maxTtl 1500/,
+    ttl: 3_000,
+    maxTtl: 1_500,
+  }
   await assert.rejects(locks.mutex('x').acquire({ ttl: 3_000 }), why)
   await assert.rejects(locks.all([locks.mutex('w'), locks.mutex('x')]).acquire({ ttl: 3_000 }), /maxTtl 1500/)
   const lease = await locks.mutex('x').acquire({ ttl, lockDelay: 10_000 })

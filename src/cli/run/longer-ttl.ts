@@ -7,9 +7,9 @@ import { notStarted, type RunRequest } from './messages.js'
 /** Other errors as they are. */
 export function withSetting(error: unknown, claim: RunRequest): unknown {
   if (!(error instanceof RangeError)) return error
-  const [, asked, most] = /\bttl (?:of )?(\d+)\b.*\bmaxTtl (\d+)/.exec(error.message) ?? []
-  if (asked === undefined) return error
-  const long = `--ttl ${formatDuration(claim.ttl)} is longer than maxTtl, ${formatDuration(Number(most))}; use a shorter one`
-  const setting = `, or set ?maxTtl=${asked} in the URL, and as much in every program that uses these locks`
-  return badInput(`${long}${Number(asked) > maxTtlInUrl ? '' : setting}${notStarted(claim)}`)
+  const { ttl, maxTtl } = error as { readonly ttl?: unknown; readonly maxTtl?: unknown }
+  if (typeof ttl !== 'number' || typeof maxTtl !== 'number') return error
+  const long = `--ttl ${formatDuration(claim.ttl)} is longer than maxTtl, ${formatDuration(maxTtl)}; use a shorter one`
+  const setting = `, or set ?maxTtl=${ttl} in the URL, and as much in every program that uses these locks`
+  return badInput(`${long}${ttl > maxTtlInUrl ? '' : setting}${notStarted(claim)}`)
 }

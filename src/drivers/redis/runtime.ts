@@ -4,6 +4,7 @@ import type { Claim, Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { quote } from '../../core/name.js'
 import { tokenReserve } from '../../core/token.js'
+import { MaxTtlError } from '../kit/max-ttl-error.js'
 import { livenessWindow } from '../kit/push-schedule.js'
 import { Retries } from '../kit/retries.js'
 import { micros } from './acquire-codec.js'
@@ -166,10 +167,7 @@ export function createRuntime(
     ensureCompatible(ttl, { name, lockDelay = 0 }) {
       const reliedOn = ttl - ttlWithDelay(0, lockDelay)
       const { maxTtl } = settings
-      if (reliedOn <= maxTtl) return
-      throw new RangeError(
-        `redis: ${quote(name)} asks for a ttl of ${reliedOn} ms, more than maxTtl ${maxTtl}; set maxTtl as high in every process`,
-      )
+      if (reliedOn > maxTtl) throw new MaxTtlError(`redis: ${quote(name)}`, reliedOn, maxTtl)
     },
     cancel(attempt, keys, ttl, ghost) {
       const once = async (): Promise<void> => {

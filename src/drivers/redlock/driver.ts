@@ -23,6 +23,7 @@ import type {
 import { BackendError } from '../../core/errors.js'
 import { orAborted } from '../../core/or-aborted.js'
 import { AutoResetEvent } from '../kit/auto-reset-event.js'
+import { MaxTtlError } from '../kit/max-ttl-error.js'
 import { connect, type Reply } from '../redis/client.js'
 import { encode } from '../redis/keys.js'
 import { GarbledReply } from '../redis/reply-shapes.js'
@@ -287,8 +288,7 @@ export class Redlock {
   /** @throws RangeError for a ttl over `maxTtl`: a server excluded for `maxTtl` could have forgotten a lease that still lasts */
   ensureAllowed(ttl: number): void {
     const { maxTtl } = this.settings
-    if (ttl > maxTtl)
-      throw new RangeError(`redlock: ttl ${ttl} is over maxTtl ${maxTtl}; raise maxTtl in every process`)
+    if (ttl > maxTtl) throw new MaxTtlError('redlock', ttl, maxTtl)
   }
 
   toKey(name: string): string {

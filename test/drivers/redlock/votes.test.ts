@@ -270,11 +270,13 @@ test('a ttl over maxTtl is refused, also when a lease is extended: a server is o
   const driver = driverOf(t, scene(3), { maxTtl: 2_000 })
   await assert.rejects(driver.acquire(claim('longest', { ttl: 2_001 }), once()), {
     name: 'RangeError',
-    message: /ttl 2001 is over maxTtl 2000; raise maxTtl in every process/,
+    message: /redlock: a ttl of 2001 ms is more than maxTtl 2000; set maxTtl as high in every process/,
+    ttl: 2_001,
+    maxTtl: 2_000,
   })
   const grant = await driver.acquire(claim('longest', { ttl: 2_000 }), waiting())
   assert.ok(grant)
-  await assert.rejects(grant.renew(2_001, new AbortController().signal), /over maxTtl 2000/)
+  await assert.rejects(grant.renew(2_001, new AbortController().signal), /more than maxTtl 2000/)
   assert.equal(await grant.release(), 'released')
 })
 
