@@ -97,6 +97,8 @@ interface RoundReplies {
   ballot: number
 }
 
+const ascending = (a: number, b: number) => a - b
+
 const noReplies = (): RoundReplies => ({ reply: [], reported: false, ballot: 0 })
 
 /** The driver behind `redlock()`, with the state its grants share. */
@@ -174,7 +176,7 @@ export class Redlock {
   async #wait(claim: Claim, wait: Wait): Promise<Grant | undefined> {
     const pause = new AutoResetEvent(this.env.clock)
     const replies = noReplies()
-    const stale = new Set(this.group.nodes.map(({ untrusted }) => untrusted))
+    const stale = this.group.nodes.map(({ untrusted }) => untrusted)
     const unwarn = this.#warnIfSilent(wait, replies)
     const unsubscribed = this.#subscribers.expect(claim.attempt, pause.set)
     this.#pauses.add(pause)
@@ -306,15 +308,24 @@ export class Redlock {
 
   async #round(claim: Claim, n: number, waits: boolean, replies: RoundReplies): Promise<Hold | WaitStatus> {
     const { group, env, settings } = this
-    const keys = [this.toKey(claim.name), group.markerKey]
+    const key = this.toKey(claim.name)
+    const keys = [key, group.markerKey]
     const ballot = this.#ballot(replies)
     const { retention, retryDelay } = settings
     const alive = 3 * retryDelay + this.timeout(claim.ttl) + 1_000
-    const asking = { claim, round: n, ballot, rejoin: false, by: env.client, alive, retention }
-    const unreported = voteArgs({ ...asking, channel: waits ? unreachableChannel : undefined })
+    const argsWith = (channel: string | undefined) =>
+      voteArgs({ claim, round: n, ballot, rejoin: false, by: env.client, channel, alive, retention })
+    // Made once each: the process has the same channel on every server.
+    let reachable: readonly string[] | undefined
+    let unreachable: readonly string[] | undefined
     const argsFor = (node: Node) => {
       const channel = waits ? this.#subscribers.at(node) : undefined
-      return channel === undefined ? unreported : voteArgs({ ...asking, channel })
+      if (channel !== undefined) {
+        reachable ??= argsWith(channel)
+        return reachable
+      }
+      unreachable ??= argsWith(waits ? unreachableChannel : undefined)
+      return unreachable
     }
     const voting = { attempt: claim.attempt, round: n }
     const sent = env.clock.now()
@@ -323,9 +334,9 @@ export class Redlock {
       this.timeout(claim.ttl),
       group.nodes,
       (node) =>
-        node
-          .ask(vote, keys, [node.identity?.boot ?? '', ...argsFor(node)], voting)
-          .then((reply) => this.#read(node, reply, replies)),
+        node.askFor(vote, keys, [node.identity?.boot ?? '', ...argsFor(node)], voting, (reply) =>
+          this.#read(node, reply, replies),
+        ),
       (soFar) => {
         replies.reply = soFar
         return this.#decided(soFar)
@@ -335,7 +346,7 @@ export class Redlock {
     const token = winner(reply, group.majority)
     const validUntil = deadline(sent, claim.ttl)
     if (token !== undefined && env.clock.now() < validUntil) {
-      const held = new Hold(this, claim, n, token, validUntil)
+      const held = new Hold(this, claim, key, n, token, validUntil)
       this.#held.set(claim.attempt, held)
       return held
     }
@@ -408,11 +419,15 @@ export class Redlock {
    */
   #ballot({ ballot }: RoundReplies): number {
     const { nodes, majority } = this.group
-    const trusted = nodes.filter(({ trusted, wall }) => trusted && wall <= latestClock)
-    const walls = (of: readonly Node[]) => of.map(({ wall }) => Math.floor(wall)).sort((a, b) => a - b)
-    const all = walls(trusted)
-    const median = all[Math.floor((all.length - 1) / 2)] ?? 0
-    const needed = walls(trusted.filter(({ silent }) => !silent))[majority - 1] ?? 0
+    const all: number[] = []
+    const answering: number[] = []
+    for (const { trusted, wall, silent } of nodes) {
+      if (!trusted || wall > latestClock) continue
+      all.push(Math.floor(wall))
+      if (!silent) answering.push(Math.floor(wall))
+    }
+    const median = all.sort(ascending)[Math.floor((all.length - 1) / 2)] ?? 0
+    const needed = answering.sort(ascending)[majority - 1] ?? 0
     this.#time = Math.max(
       this.#time + 1,
       needed < median + retentionPassed ? Math.max(median, needed) : median,

@@ -7,23 +7,27 @@ import { tokenReserve } from '../../core/token.js'
 import type { Script } from './state.js'
 
 export const fastVote: string = `
-local top, seen, z, past = string.match(stored, '^(%d+) (%d+) (%d+)([^\\n]*)$')
-if z == '0' and marker == ARGV[1] and ARGV[7] == '0' and tonumber(seen) <= wall then
-  local ballot, round = tonumber(ARGV[6]), ' ' .. ARGV[2] .. ':' .. ARGV[3] .. ' '
-  if ballot > tonumber(top) and ballot >= wall - 1000000 and not string.find(past .. ' ', round, 1, true) then
-    local at = string.format('%d', wall)
-    call('SET', h, string.format('%s %s 0%s\\nv %s %s %d %s %s %s %s %s', ARGV[6], at, past,
-      ARGV[2], ARGV[4], wall + ARGV[5], ARGV[6], at, ARGV[3], ARGV[9], ARGV[12]))
-    return 'y ' .. ARGV[6] .. ' ' .. at .. ' ' .. ARGV[6]
+if marker == ARGV[1] and ARGV[7] == '0' and not string.find(stored, '\\n', 1, true) then
+  local id, round, asked = ARGV[2], ARGV[3], ARGV[6]
+  local top, seen, z, past = string.match(stored, '^(%d+) (%d+) (%d+)()')
+  if z == '0' and tonumber(seen) <= wall and not string.find(stored .. ' ', ' ' .. id .. ':' .. round .. ' ', past, true) then
+    local ballot = tonumber(asked)
+    if ballot > tonumber(top) and ballot >= wall - 1000000 then
+      local at = string.format('%d', wall)
+      call('SET', h, asked .. ' ' .. at .. ' 0' .. string.sub(stored, past) .. '\\nv ' .. id .. ' ' .. ARGV[4] .. ' ' ..
+        string.format('%d', wall + ARGV[5]) .. ' ' .. asked .. ' ' .. at .. ' ' .. round .. ' ' .. ARGV[9] .. ' ' .. ARGV[12])
+      return 'y ' .. asked .. ' ' .. at .. ' ' .. asked
+    end
   end
 end`
 
 export const fastRelease: string = `
-local top, seen, past, id, kind, due, ballot =
-  string.match(stored, '^(%d+) (%d+) 0([^\\n]*)\\nv (%S+) (%a) (%d+) (%d+) [^\\n]*$')
-if id == ARGV[1] and ARGV[5] == '1' and tonumber(due) > wall and tonumber(seen) <= wall then
-  local round = ' ' .. id .. ':' .. ARGV[2]
-  if not string.find(past .. ' ', round .. ' ', 1, true) then
+local line = string.find(stored, '\\nv ' .. ARGV[1] .. ' ', 1, true)
+if line and ARGV[5] == '1' and string.find(stored, '\\n', 1, true) == line and not string.find(stored, '\\n', line + 1, true) then
+  local top, seen, z, at = string.match(stored, '^(%d+) (%d+) (%d+)()')
+  local kind, due, ballot = string.match(stored, '^(%a) (%d+) (%d+) ', line + 4 + #ARGV[1])
+  local past, round = string.sub(stored, at, line - 1), ' ' .. ARGV[1] .. ':' .. ARGV[2]
+  if z == '0' and tonumber(due) > wall and tonumber(seen) <= wall and not string.find(past .. ' ', round .. ' ', 1, true) then
     local most = kind == 'x' and ballot + ${tokenReserve} or tonumber(ballot)
     top = string.format('%d', math.max(top, math.min(math.max(ARGV[3], ballot), most)))
     local at = string.format('%d', wall)

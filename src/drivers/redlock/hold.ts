@@ -3,14 +3,18 @@ import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
 import { shared } from '../../core/mode.js'
 import { tokenReserve } from '../../core/token.js'
 import { RenewalOrder } from '../kit/renewal-order.js'
+import type { Reply } from '../redis/client.js'
+import { GarbledReply } from '../redis/reply-shapes.js'
 import type { Redlock } from './driver.js'
-import { checkReply, type Node } from './node.js'
+import { isGarbled, type Node } from './node.js'
 import { type Renewable, type Term, toArgument } from './renewals.js'
 import { count, round } from './round.js'
+import { runScript } from './run-script.js'
 import { downgrade, release, renew, vote } from './scripts.js'
 import { voteArgs } from './votes.js'
 
 export class Hold implements Grant, Renewable {
+  readonly key: string
   readonly token: number
   validUntil: number
   readonly #driver: Redlock
@@ -24,18 +28,15 @@ export class Hold implements Grant, Renewable {
   /** Servers that have confirmed the release. */
   readonly #notified = new Set<Node>()
 
-  constructor(driver: Redlock, claim: Claim, round: number, token: number, validUntil: number) {
+  constructor(driver: Redlock, claim: Claim, key: string, round: number, token: number, validUntil: number) {
     this.#driver = driver
     this.#claim = claim
+    this.key = key
     this.#round = round
     this.token = token
     this.#last = token
     this.#renewals = new RenewalOrder(claim.ttl)
     this.validUntil = validUntil
-  }
-
-  get key(): string {
-    return this.#driver.toKey(this.#claim.name)
   }
 
   get attempt(): string {
@@ -60,12 +61,14 @@ export class Hold implements Grant, Renewable {
     this.#driver.forget(this.#claim.attempt)
     const again = this.#releasing
     this.#releasing = true
-    const { group, env } = this.#driver
+    const { group, env, settings } = this.#driver
+    const keys = [this.key]
+    const args = [this.attempt, String(this.#round), String(this.#last), String(settings.retention), '1']
     const reply = await round(
       env.clock,
       this.#driver.timeout(this.#claim.ttl),
       group.nodes,
-      async (node) => this.#releaseVotes(node),
+      (node) => this.#releaseVotes(node, keys, args),
       (soFar) => count(soFar, () => true) >= group.majority,
     )
     if (count(reply, () => true) < group.majority)
@@ -85,7 +88,7 @@ export class Hold implements Grant, Renewable {
   /** Needs a majority: its servers then admit readers, and no writer can find a majority. */
   async downgrade(): Promise<void> {
     const { group, env, settings } = this.#driver
-    const keys = [this.#driver.toKey(this.#claim.name)]
+    const keys = [this.key]
     const args = [this.#claim.attempt, String(this.#last), String(settings.retention)]
     const reply = await round(
       env.clock,
@@ -134,22 +137,21 @@ export class Hold implements Grant, Renewable {
   }
 
   /** A server that does not answer keeps its vote: it is asked again for as long as that could matter. */
-  async #releaseVotes(node: Node): Promise<string> {
-    const { settings } = this.#driver
-    const { attempt, name, ttl } = this.#claim
-    if (this.#notified.has(node)) return 'o'
-    if (!node.mayHaveVoted(attempt)) throw new Error('it was never asked')
-    const args = [attempt, String(this.#round), String(this.#last), String(settings.retention), '1']
-    try {
-      const reply = await node.run(release, [this.#driver.toKey(name)], args)
-      checkReply(reply)
-      node.forget(attempt)
-      this.#notified.add(node)
-      return String(reply[0])
-    } catch (error) {
-      const again = () => void this.#releaseVotes(node).catch(() => undefined)
+  #releaseVotes(node: Node, keys: readonly string[], args: readonly string[]): Promise<string> {
+    const { attempt, ttl } = this.#claim
+    if (this.#notified.has(node)) return Promise.resolve('o')
+    if (!node.mayHaveVoted(attempt)) return Promise.reject(new Error('it was never asked'))
+    const failed = (error: unknown) => {
+      const again = () => void this.#releaseVotes(node, keys, args).catch(() => undefined)
       if (!this.#driver.again(ttl, this.validUntil, again)) node.forget(attempt)
       throw error
     }
+    const answered = (reply: readonly Reply[]) => {
+      if (isGarbled(reply)) return failed(new GarbledReply('EVALSHA', reply))
+      node.forget(attempt)
+      this.#notified.add(node)
+      return String(reply[0])
+    }
+    return runScript(node.connection, release, keys, args, answered, failed)
   }
 }

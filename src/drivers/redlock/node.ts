@@ -8,16 +8,20 @@
 import type { Clock } from '../../core/clock.js'
 import type { Connection, Reply } from '../redis/client.js'
 import { GarbledReply } from '../redis/reply-shapes.js'
+import type { Identity } from './identity.js'
 import { Refusal } from './refusal.js'
 import { runScript } from './run-script.js'
 import type { Script } from './state.js'
 
-/** Identifies one life of one server. */
-export interface Identity {
-  /** Its `run_id`, and more if it was promoted. */
-  readonly boot: string
-  /** The server's wall clock at the start of this life, or later, in µs. */
-  readonly since: number
+/** A request for a vote. */
+export interface Voting {
+  readonly attempt: string
+  readonly round: number
+}
+
+const asIs = (parts: readonly Reply[]) => parts
+const rethrow = (error: unknown): never => {
+  throw error
 }
 
 /** A frozen server must not pile up requests: with this many unanswered it gets no new ones. */
@@ -105,25 +109,35 @@ export class Node {
     script: Script,
     keys: readonly string[],
     args: readonly string[],
-    voting?: { readonly attempt: string; readonly round: number },
+    voting?: Voting,
   ): Promise<readonly Reply[]> {
+    return this.askFor(script, keys, args, voting, asIs)
+  }
+
+  /** The same; resolves with what `read` returns for the reply. */
+  askFor<A>(
+    script: Script,
+    keys: readonly string[],
+    args: readonly string[],
+    voting: Voting | undefined,
+    read: (parts: readonly Reply[]) => A,
+  ): Promise<A> {
     if (!this.trusted) return Promise.reject(this.#reason)
     if (this.#unanswered >= maxUnanswered)
       return Promise.reject(new Error(`${this.#unanswered} requests are unanswered`))
     if (voting !== undefined) this.#asked.set(voting.attempt, voting.round)
     const { epoch } = this
     this.#unanswered++
-    return this.run(script, keys, args).then(
-      (parts) => {
-        this.#unanswered--
-        if (epoch !== this.epoch) throw new Error(this.untrustedReason)
-        return parts
-      },
-      (error) => {
-        this.#unanswered--
-        throw error
-      },
-    )
+    const answered = (parts: readonly Reply[]) => {
+      this.#unanswered--
+      if (epoch !== this.epoch) throw new Error(this.untrustedReason)
+      return read(parts)
+    }
+    const failed = (error: unknown) => {
+      this.#unanswered--
+      throw error
+    }
+    return runScript(this.connection, script, keys, args, answered, failed)
   }
 
   /**
@@ -142,7 +156,7 @@ export class Node {
 
   /** Like `ask`, but whether or not the server is trusted: for releases and checks. */
   run(script: Script, keys: readonly string[], args: readonly string[]): Promise<readonly Reply[]> {
-    return runScript(this.connection, script, keys, args)
+    return runScript(this.connection, script, keys, args, asIs, rethrow)
   }
 
   /**
@@ -165,28 +179,18 @@ export class Node {
   }
 }
 
+const isLetter = /^[a-z]$/
+const isWord = /^\w+$/
+const isTime = /^[1-9]\d*$/
+
 /**
  * A ballot that is no number would be asked with in the next round, and servers that are well would keep it.
  * @throws GarbledReply when it does not begin with a letter, a word and the server's time
  */
 export function checkReply(reply: readonly Reply[]): void {
-  if (!/^[a-z] \w+ [1-9]\d*$/.test(reply.slice(0, 3).join(' '))) throw new GarbledReply('EVALSHA', reply)
+  if (isGarbled(reply)) throw new GarbledReply('EVALSHA', reply)
 }
 
-/**
- * Reads the identity from INFO, with the server's time. A server that was promoted begins a new life at that moment: it has the data of
- * its former master, marker included, but may lack the newest. Its replication history is new at each promotion, and it does not say when
- * that was: `since` is now. It gives up that history after `repl-backlog-ttl` seconds without a replica; that it had a part in replication
- * still shows in its offset.
- * @throws Error when INFO lacks them
- */
-export function parseIdentity(info: ReadonlyMap<string, string>): Identity & { readonly now: number } {
-  const boot = info.get('run_id')
-  const now = Number(info.get('server_time_usec') ?? 0)
-  if (boot === undefined || now === 0) throw new Error('INFO does not say which server it is')
-  const promoted = /[1-9a-f]/.test(info.get('master_replid2') ?? '')
-  if (promoted) return { boot: boot + (info.get('master_replid') ?? '').slice(0, 8), now, since: now }
-  if (Number(info.get('master_repl_offset') ?? 0) > 0) return { boot, now, since: now }
-  // Uptime is in whole seconds: up to one second may have passed before the first was counted.
-  return { boot, now, since: now - Number(info.get('uptime_in_seconds') ?? 0) * 1_000_000 }
+export function isGarbled([letter, word, time]: readonly Reply[]): boolean {
+  return !(isLetter.test(String(letter)) && isWord.test(String(word ?? '')) && isTime.test(String(time)))
 }

@@ -31,8 +31,8 @@ export function toReason(error: unknown): string | Refusal {
 export function isHopeless(
   reply: readonly NodeReply<unknown>[],
   majority: number,
-  stale: ReadonlySet<unknown>,
+  stale: readonly unknown[],
 ): boolean {
-  const mayVote = reply.filter((one) => !(one instanceof Refusal) || stale.has(one))
+  const mayVote = reply.filter((one) => !(one instanceof Refusal) || stale.includes(one))
   return mayVote.length < majority
 }

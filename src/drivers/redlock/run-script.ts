@@ -6,19 +6,31 @@ import type { Script } from './state.js'
 
 const shas = new Map<Script, string>()
 
-/** Rejects with a `Refusal` where the server will not run it until somebody fixes the cause. */
-export function runScript(
+/**
+ * Resolves with what `read` returns for the reply, or `failed` for the error, in one promise: further ones, for each server and each
+ * vote, are a large share of the work of the client. The error is a `Refusal` where the server will not run it until somebody fixes
+ * the cause.
+ */
+export function runScript<A>(
   connection: Connection,
   script: Script,
   keys: readonly string[],
   args: readonly string[],
-): Promise<readonly Reply[]> {
-  return connection.run('EVALSHA', scriptHash(script), keys, args).then(toParts, async (error) => {
-    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw toRefusal(error)
-    return connection.run('EVAL', script.text, keys, args).then(toParts, (refused) => {
-      throw toRefusal(refused)
-    })
-  })
+  read: (parts: readonly Reply[]) => A,
+  failed: (error: unknown) => A,
+): Promise<A> {
+  const answered = (reply: Reply) => read(toParts(reply))
+  const refused = (error: unknown) => failed(toRefusal(error))
+  const again = (error: unknown) => {
+    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) return refused(error)
+    return connection.run('EVAL', script.text, keys, args).then(answered, refused)
+  }
+  try {
+    return connection.run('EVALSHA', scriptHash(script), keys, args).then(answered, again)
+  } catch (error) {
+    // A client that throws instead of rejecting.
+    return new Promise((resolve) => resolve(refused(error)))
+  }
 }
 
 /** The short cuts reply with one string. */

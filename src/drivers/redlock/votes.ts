@@ -2,7 +2,7 @@
 import type { Claim, Holder } from '../../core/driver.js'
 import type { Mode } from '../../core/mode.js'
 import type { Reply } from '../redis/client.js'
-import type { NodeReply } from './round.js'
+import { count, type NodeReply } from './round.js'
 
 /** The decoded reply of the script `vote`. */
 export interface Vote {
@@ -15,12 +15,10 @@ export interface Vote {
 
 /** The ballot that a majority has voted for, if any. */
 export function winner(reply: readonly NodeReply<Vote>[], majority: number): number | undefined {
-  const votes = new Map<number, number>()
   for (const one of reply) {
     if (one === undefined || one instanceof Error || one.letter !== 'y') continue
-    const n = (votes.get(one.ballot) ?? 0) + 1
-    if (n >= majority) return one.ballot
-    votes.set(one.ballot, n)
+    if (count(reply, ({ letter, ballot }) => letter === 'y' && ballot === one.ballot) >= majority)
+      return one.ballot
   }
   return undefined
 }
@@ -70,32 +68,24 @@ export interface VoteRequest {
 export const unreachableChannel = '-?'
 
 /** The arguments of `vote`, after the boot id. */
-export function voteArgs({
-  claim,
-  term,
-  round,
-  ballot,
-  rejoin,
-  by,
-  channel,
-  alive,
-  retention,
-}: VoteRequest): string[] {
-  const kind = claim.mode.kind === 'exclusive' ? 'x' : 's'
-  const micros = (ms: number) => String(Math.round(ms * 1000))
+export function voteArgs(request: VoteRequest): string[] {
+  const { claim, term, channel } = request
   return [
-    ...[
-      claim.attempt,
-      String(round),
-      kind,
-      term ?? micros(claim.ttl),
-      String(ballot),
-      rejoin ? '1' : '0',
-      String(retention),
-    ],
-    ...[by.replace(/\s/g, '_'), channel ?? '-', micros(alive), claim.note ?? ''],
+    claim.attempt,
+    String(request.round),
+    claim.mode.kind === 'exclusive' ? 'x' : 's',
+    term ?? micros(claim.ttl),
+    String(request.ballot),
+    request.rejoin ? '1' : '0',
+    String(request.retention),
+    request.by.replace(/\s/g, '_'),
+    channel ?? '-',
+    micros(request.alive),
+    claim.note ?? '',
   ]
 }
+
+const micros = (ms: number) => String(Math.round(ms * 1000))
 
 /** Seven parts from `at`: attempt, kind, ballot, µs held, µs left, by, note. */
 export function parseHolder(reply: readonly Reply[], at: number): Holder {
