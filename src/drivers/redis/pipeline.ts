@@ -147,8 +147,7 @@ export function createPipeline(
   ) => {
     const { boot, args } = header(items[0]?.keys[0] ?? '')
     const one = items.length === 1 && !hashAlone ? items[0] : undefined
-    const keys = one?.keys ?? items.flatMap((item) => (hashAlone ? item.keys.slice(0, 1) : item.keys))
-    const argv = [...args, ...(one?.args ?? items.flatMap((item) => item.args))]
+    const { keys, args: own } = one ?? flatten(items, hashAlone)
     const sent = clock.now()
     const flight: Sent = {
       sent,
@@ -165,7 +164,7 @@ export function createPipeline(
     for (const { callbacks } of items) callbacks.leaving?.(flight)
     flights.add(flight)
     disarm ??= nextCheckAt(sent + timeout)
-    run(flight, boot === undefined ? keys : [boot, ...keys], argv)
+    run(flight, boot === undefined ? keys : [boot, ...keys], [...args, ...own])
   }
 
   const run = (flight: Sent, keys: readonly string[], args: readonly string[]) => {
@@ -247,6 +246,17 @@ export function createPipeline(
       for (const flight of flights) crash(flight, over())
     },
   }
+}
+
+/** In loops: `flatMap` over 32 items costs the client more than the rest of their command. */
+function flatten(items: readonly Item[], hashAlone: boolean): Pick<Item, 'keys' | 'args'> {
+  const keys: string[] = []
+  const all: string[] = []
+  for (const item of items) {
+    for (const key of hashAlone ? item.keys.slice(0, 1) : item.keys) keys.push(key)
+    for (const arg of item.args) all.push(arg)
+  }
+  return { keys, args: all }
 }
 
 const over = () => new Error('the locks were closed')
