@@ -1,7 +1,7 @@
 // A connection breaks just as a wait is granted, and the wait is given up before the next connection is up.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { readdirSync, readFileSync, renameSync } from 'node:fs'
+import { linkSync, readdirSync, readFileSync, renameSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -27,7 +27,7 @@ async function relay(directory: string): Promise<Relay> {
   const name = readdirSync(directory).find((file) => /^broker-\d+$/.test(file)) ?? ''
   const { socket } = JSON.parse(readFileSync(join(directory, name), 'utf8')) as { socket: string }
   const [path, real] = [join(directory, socket), join(directory, `${socket}-real`)]
-  renameSync(path, real)
+  linkSync(path, real)
   const clients = new Set<Socket>()
   let held = false
   let entered = false
@@ -55,7 +55,9 @@ async function relay(directory: string): Promise<Relay> {
     }
     client.on('close', () => clients.delete(client))
   })
-  await once(server.listen(path), 'listening')
+  // In one step: a broker whose socket is missing makes another.
+  await once(server.listen(join(directory, 'relay')), 'listening')
+  renameSync(join(directory, 'relay'), path)
   return {
     hold() {
       held = true
