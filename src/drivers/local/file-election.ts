@@ -13,7 +13,7 @@ import { randomBytes } from 'node:crypto'
 import { closeSync, openSync, readdirSync, readFileSync, unlinkSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { hasExited, type ProcessIdentity } from './processes.js'
-import { createAtomically, parseFile, readText, replaceAtomically } from './whole-file.js'
+import { createAtomically, malformed, parseFile, readText, replaceAtomically } from './whole-file.js'
 
 export interface Generation {
   /** 0: no broker yet. */
@@ -32,6 +32,7 @@ type Content = Pick<Generation, 'socket' | 'mark'>
 
 /** Only what `generationFile` makes: of `broker-007`, there would be no file `broker-7`. */
 const pattern = /^broker-([1-9]\d{0,14})$/
+const maxNumber = 999_999_999_999_999
 
 /** @throws as fs does, and for what is no file */
 export function currentGeneration(directory: string): Generation {
@@ -84,9 +85,11 @@ export function newSocketName(): string {
   return `s-${randomBytes(6).toString('hex')}`
 }
 
-/** Publishes a listening socket as the generation after `last`. @returns false when another process was first */
+/** Publishes a listening socket as the generation after `last`. @returns false when another process was first @throws Error with the remedy when no number is left */
 export function publish(directory: string, last: number, socket: string, mark: ProcessIdentity): boolean {
   const number = last + 1
+  if (number > maxNumber)
+    throw malformed(generationFile(directory, last), 'it leaves no number for the next broker')
   if (!createAtomically(generationFile(directory, number), `${JSON.stringify({ socket, mark })}\n`))
     return false
   if (currentGeneration(directory).number === number) return true

@@ -57,6 +57,16 @@ describe('a file that should name the broker', () => {
       await (await start({ directory, ...files })).acquire('x')
     })
 
+  test('with the highest number there is leaves none for the next broker, and is named', async () => {
+    const directory = await used()
+    const path = join(directory, 'broker-999999999999999')
+    writeFileSync(path, '{"socket":""}')
+    assert.match(
+      await refusal(directory),
+      new RegExp(`^BACKEND .*${path} is malformed: it leaves no number for the next broker; ${remedy}`),
+    )
+  })
+
   for (const text of ['', unsigned])
     test(`with ${JSON.stringify(text)} is written anew while its broker lives, and no second holder is let in`, async () => {
       const options = { directory: freshDirectory(), ...files }
