@@ -44,8 +44,9 @@ export const cachingMistakes: Readonly<Record<string, CachingMistake>> = {
   },
 }
 
-// In the lab every linger ends long before a wait counts as endless, so only the simulation catches this one.
-const { 'gives nothing back': _, ...caught } = cachingMistakes
+// Only the simulation catches these two: in the lab every linger ends long before a wait counts as endless, and there is nearly always a waiter that
+// gave up shortly before and is a reason to refuse a try.
+const { 'gives nothing back': _, 'hides who has it': __, ...caught } = cachingMistakes
 export const caughtInLab: Readonly<Record<string, CachingMistake>> = caught
 
 /** See `src/core/caching.ts`. */
