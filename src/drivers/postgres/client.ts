@@ -46,7 +46,10 @@ export interface Database {
     script(text: string): Promise<void>
     /** Calls `gone` whenever a connection of the pool has ended. Returns a function that stops this. */
     ended(gone: () => void): () => void
-    /** Listens on a separate connection, again after every break; calls `up` each time. Resolves with a function that stops it. */
+    /**
+     * Listens on a separate connection, again after every break and failure; calls `up` each time. Resolves with a function that stops
+     * it, at the first success.
+     */
     listen(
       channel: string,
       onPayload: (payload: string) => void,

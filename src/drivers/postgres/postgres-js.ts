@@ -45,6 +45,8 @@ export function toAnswer(rows: unknown): Answer {
   )
 }
 
+const nothing = () => undefined
+
 /** How often a statement is sent while it meets transactions that the application has left open; each time on another connection, if there are any. */
 const maxTries = 3
 
@@ -82,10 +84,17 @@ export function fromPostgresJs(sql: PostgresJs): Database {
       query: (text, values) => query(text, values),
       script: async (text) => void (await script(text)),
       ended: (gone) => onConnectionEnds(sql.options, gone),
-      async listen(channel, onPayload, up) {
-        const listening = await sql.listen(channel, onPayload, up)
-        return async () => void (await listening.unlisten().catch(() => undefined))
-      },
+      listen: (channel, onPayload, up) =>
+        new Promise((resolve) => {
+          // If it cannot connect, postgres.js tries again by itself; every further call would add another listener to that try.
+          const listening = sql.listen(channel, onPayload, () => {
+            up()
+            resolve(stop)
+          })
+          const stop = () => listening.then(({ unlisten }) => unlisten().then(nothing, nothing), nothing)
+          // Early versions do not call back.
+          listening.then(() => resolve(stop), nothing)
+        }),
     },
   }
 }

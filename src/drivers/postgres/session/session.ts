@@ -83,7 +83,8 @@ export function createSession(
   const rolledBack = new WeakSet<ConnectionLifetime>()
   let cleaningUp: ConnectionLifetime | undefined
   let listens = false
-  let unlisten: (() => Promise<void>) | undefined
+  /** Over postgres.js, which opens another connection for it. It may take long, and polling does meanwhile. */
+  let listening: Promise<() => Promise<void>> | undefined
   let closed = false
 
   const later = (ms: number, fn: () => void) => {
@@ -129,9 +130,10 @@ export function createSession(
       if (settings.listen !== false && database.shared === undefined) {
         await inTime(connection.script(`listen "${channel}"`), commandTimeout)
         listens = true
-      } else if (settings.listen !== false && unlisten === undefined) {
-        unlisten = await database.shared?.listen(channel, onPayload, () => undefined)
-        listens = true
+      } else if (settings.listen !== false) {
+        listening ??= database.shared?.listen(channel, onPayload, () => {
+          listens = true
+        })
       }
     } catch (error) {
       connection.destroy()
@@ -282,7 +284,7 @@ export function createSession(
       closed = true
       const open = await current?.catch(() => undefined)
       open?.connection.destroy()
-      await unlisten?.()
+      if (listens) await (await listening)?.()
       for (const stop of timers) stop()
       timers.clear()
     },
