@@ -38,12 +38,16 @@ export const present: string = `(${started} + ${delay})`
 
 /**
  * The name of the GET_LOCK that stands for the lock of a row: lower case and 62 characters, which every version accepts. These names are
- * the server's, not the database's, so the database is part of the name.
+ * the server's, not the database's, so the database is part of the name. Literals are in the character set of the connection, which may have two bytes
+ * a character (`collation_connection`): the name has the same bytes nevertheless.
  */
-const userLock = (tables: Tables, hex: string) =>
-  `CONCAT('hf', LEFT(SHA2(CONCAT(DATABASE(), '.${tables.locks.replaceAll('`', '')}.', ${hex}), 256), 60))`
-export const userLockName = (tables: Tables, name: string): string =>
-  userLock(tables, `'${Buffer.from(name).toString('hex').toUpperCase()}'`)
+const userLock = (tables: Tables, hex: string, kind: 'hf' | 'hb' = 'hf') => {
+  const full = utf8(`CONCAT(DATABASE(), '.${tables.locks.replaceAll('`', '')}.', ${hex})`)
+  return utf8(`CONCAT('${kind}', LEFT(SHA2(${full}, 256), 60))`)
+}
+const utf8 = (expression: string) => `CONVERT(${expression} USING utf8mb4)`
+const hexOf = (name: string) => `'${Buffer.from(name).toString('hex').toUpperCase()}'`
+export const userLockName = (tables: Tables, name: string): string => userLock(tables, hexOf(name))
 
 /** Every SELECT has a limit of its own: only then that of the connection (`sql_select_limit`) does not cut the answer. */
 const unlimited = 'LIMIT 18446744073709551615'
@@ -468,8 +472,7 @@ export function owners(tables: Tables, names: readonly string[]): string {
   return `SELECT name, owner FROM ${tables.locks} WHERE kind = 'g' AND name IN (${names.map(bytes).join(', ')}) ${unlimited}`
 }
 
-const notifierLockName = (tables: Tables, name: string) =>
-  `CONCAT('hb', SUBSTRING(${userLockName(tables, name)}, 3))`
+const notifierLockName = (tables: Tables, name: string) => userLock(tables, hexOf(name), 'hb')
 
 /** @returns 1: acquired within `seconds` */
 export function getNotifierLock(tables: Tables, name: string, seconds: number): string {

@@ -27,6 +27,8 @@ const times = [
 ]
 /** Each COMMIT or ROLLBACK begins another transaction, or ends the connection. */
 const completions = ['SET completion_type = 1', 'SET completion_type = 2']
+/** Each character of a literal takes two bytes. */
+const wide = 'SET collation_connection = ucs2_bin'
 const others = ['SET sql_select_limit = 1', 'SET sql_select_limit = 0', 'SET sql_safe_updates = 1']
 
 for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
@@ -48,7 +50,7 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
     }
 
     for (const strategy of ['row', 'session'] as const) {
-      for (const statement of [...times, 'SET sql_select_limit = 0', ...completions]) {
+      for (const statement of [...times, 'SET sql_select_limit = 0', wide, ...completions]) {
         it(`${strategy}: connections left after ${statement} hold what they say and take nothing from others`, async (t) => {
           const [a, b] = [start(t, strategy), start(t, strategy)]
           const name = `${strategy} ${statement}`
