@@ -2,6 +2,8 @@
  * An order that is sent twice is executed once: middleware for Express and Hono by the request's Idempotency-Key, over `locks.once`. The
  * second request waits for the first and gets its response, even on another host or a day later. Two servers of each kind
  * represent several hosts.
+ *
+ * Long because both frameworks are shown whole.
  */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
@@ -21,6 +23,8 @@ type Once = Pick<Locks, 'once'>
 interface Answer {
   readonly status: number
   readonly body: string
+  /** Seconds until the client may try again. */
+  readonly retryAfter?: string
 }
 
 const keep = 24 * 3_600_000
@@ -73,8 +77,8 @@ async function answerOnce(
     if (own !== undefined) return own
     if (error instanceof Failed) return error.answer
     if (!(error instanceof HoldfastError)) throw error
-    const status = error instanceof AcquireTimeoutError ? 409 : 503
-    return { status, body: JSON.stringify({ error: error.publicMessage }) }
+    const [status, retryAfter] = error instanceof AcquireTimeoutError ? [409, '1'] : [503, '5']
+    return { status, retryAfter, body: JSON.stringify({ error: error.publicMessage }) }
   }
 }
 
@@ -84,7 +88,7 @@ function idempotent(locks: Once, handle: (request: Request) => Promise<Answer>) 
     try {
       const key = request.get('idempotency-key')
       const customer = request.get('x-customer') ?? 'nobody'
-      const { status, body } = !key
+      const { status, body, retryAfter }: Answer = !key
         ? missing
         : await answerOnce(
             locks,
@@ -92,6 +96,7 @@ function idempotent(locks: Once, handle: (request: Request) => Promise<Answer>) 
             JSON.stringify(request.body ?? null),
             () => handle(request),
           )
+      if (retryAfter !== undefined) response.set('retry-after', retryAfter)
       response.status(status).type('json').send(body)
     } catch (error) {
       next(error)
@@ -106,7 +111,7 @@ function idempotentHono(locks: Once): MiddlewareHandler {
     if (!key) return c.body(missing.body, 400)
     // Without the host: the same request under another host name is still the same request.
     const { pathname, search } = new URL(c.req.url)
-    const { status, body } = await answerOnce(
+    const { status, body, retryAfter } = await answerOnce(
       locks,
       keyOf(c.req.header('x-customer') ?? 'nobody', c.req.method, pathname + search, key),
       await c.req.text(),
@@ -118,6 +123,7 @@ function idempotentHono(locks: Once): MiddlewareHandler {
     // The handler's response has been read in order to keep it, so each caller gets a new response.
     c.res = undefined
     c.res = new globalThis.Response(body, { status, headers: { 'content-type': 'application/json' } })
+    if (retryAfter !== undefined) c.header('retry-after', retryAfter)
     return undefined
   }
 }

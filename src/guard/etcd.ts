@@ -6,7 +6,8 @@
  * entry, not for a newer write. This one guards data in etcd by a lock from anywhere.
  */
 import { StaleTokenError } from '../core/errors.js'
-import { checkFence, type Fence, tokenFrom } from './fence.js'
+import { describe } from '../core/name.js'
+import { checkFence, type Fence } from './fence.js'
 import { checkFetchUrl } from './fetch-url.js'
 
 /** Sends one transaction to the JSON gateway: takes the body of `/v3/kv/txn` and resolves with the reply. */
@@ -74,7 +75,16 @@ export async function guardedTxn(
   if (deciding?.succeeded === true) return deciding.responses?.slice(1) ?? []
   const there = deciding?.responses?.[0]?.response_range?.kvs?.[0]
   // The gateway leaves out an empty value.
-  throw new StaleTokenError(name, token, there && tokenFrom(text(there.value ?? ''), fenceKey))
+  throw new StaleTokenError(name, token, there && tokenIn(text(there.value ?? ''), fenceKey))
+}
+
+/** Compared as text, "7" is newer than "0000000000000008". */
+function tokenIn(found: string, fenceKey: string): number {
+  if (/^\d{16}$/.test(found)) return Number(found)
+  const what = found.trim() === '' ? 'is empty' : `has ${describe(found)}`
+  throw new TypeError(
+    `${fenceKey} ${what} where the newest token belongs; write that token there as 16 digits, such as ${digits(1234)} for 1234, or 0 if there was none`,
+  )
 }
 
 const digits = (token: number) => String(token).padStart(16, '0')

@@ -143,15 +143,21 @@ export function expressStale(
   else answer(response, refusal)
 }
 
-function answer(response: NodeResponse, { status, body }: Rejection): void {
+function answer(response: NodeResponse, rejection: Rejection): void {
+  const { status, body } = rejection
   response.statusCode = status
-  response.setHeader('content-type', 'application/json')
+  for (const [name, value] of Object.entries(headersOf(rejection))) response.setHeader(name, value)
   // Does not wait for the rest of an unwanted body. HTTP/2 has no such header.
   if ((status === 408 || status === 413) && response.stream === undefined)
     response.setHeader('connection', 'close')
   response.end(JSON.stringify(body))
 }
 
-function toResponse({ status, body }: Rejection): Response {
-  return Response.json(body, { status })
+function toResponse(rejection: Rejection): Response {
+  return Response.json(rejection.body, { status: rejection.status, headers: headersOf(rejection) })
+}
+
+function headersOf({ retryAfter }: Rejection): Record<string, string> {
+  const type = { 'content-type': 'application/json' }
+  return retryAfter === undefined ? type : { ...type, 'retry-after': String(retryAfter) }
 }

@@ -6,10 +6,10 @@
  */
 import { wallTime } from '../core/clock.js'
 import { describe } from '../core/name.js'
-import { checkOptions } from '../core/options.js'
 import type { Fence } from './fence.js'
 import { fenceHeader, parseFence } from './header.js'
 import type { Fences, HttpGuardOptions } from './http.js'
+import { checkGuard, type Limits } from './http-options.js'
 import { type Rejection, rejections, toRejection } from './rejection.js'
 import { SerialQueue, within } from './serial-queue.js'
 
@@ -36,44 +36,22 @@ export interface IncomingRequest<Request> {
 /** Ends the turn, once. */
 export type Leave = () => void
 
-const known = ['fences', 'name', 'optional', 'ahead', 'maxBody', 'wait', 'limit', 'onError']
-
 export class RequestGate<Request extends object> {
   readonly #fences: Fences
   readonly #name: (request: Request) => string
   readonly #given: HttpGuardOptions<Request>
-  readonly #limits: {
-    readonly ahead: number
-    readonly maxBody: number
-    readonly wait: number
-    readonly limit: number
-  }
+  readonly #limits: Limits
+  /** The requests that have their turn: one that comes by again, through a second `use` of this guard, need not wait for itself. */
+  readonly #inside = new WeakSet<object>()
   readonly #turns = new SerialQueue()
   #warned = false
 
   constructor(options: HttpGuardOptions<Request>) {
-    if (typeof options?.fences?.admit !== 'function')
-      throw new TypeError(
-        'a guard over HTTP needs fences: memoryFences(), redisFences(client) or sqlFences(db)',
-      )
-    checkKnown(options)
-    const { fences, name, ahead = 3_600_000, maxBody = 2 ** 20, wait = 10_000, limit = 60_000 } = options
-    if (typeof name !== 'string' && typeof name !== 'function')
-      throw new TypeError(
-        `a guard over HTTP needs name: the lock that protects the resource, or a function that tells it of a request; got ${describe(name)}`,
-      )
-    for (const [what, value] of Object.entries({ ahead, maxBody, wait, limit }))
-      if (typeof value !== 'number' || !(value >= 0))
-        throw new RangeError(`${what} must be a number of at least 0, got ${describe(value)}`)
-    const { optional = false, onError } = options
-    if (typeof optional !== 'boolean')
-      throw new TypeError(`optional must be true or false, got ${describe(optional)}`)
-    if (onError !== undefined && typeof onError !== 'function')
-      throw new TypeError(`onError must be a function, got ${describe(onError)}`)
+    this.#limits = checkGuard(options)
+    const { fences, name } = options
     this.#fences = fences
     this.#name = typeof name === 'string' ? () => name : name
     this.#given = options
-    this.#limits = { ahead, maxBody, wait, limit }
   }
 
   /**
@@ -83,8 +61,10 @@ export class RequestGate<Request extends object> {
   async enter(visit: IncomingRequest<Request>): Promise<Leave | Rejection | undefined> {
     const { request, header, gone } = visit
     if (header === undefined) return this.#given.optional ? () => undefined : rejections.missing(fenceHeader)
-    const fence = this.#read(header, this.#name(request))
+    const wanted = this.#nameOf(request)
+    const fence = typeof wanted === 'object' ? wanted : this.#read(header, wanted)
     if ('status' in fence) return fence
+    if (this.#inside.has(request)) return () => undefined
     const late = new AbortController()
     const stop = () => late.abort()
     const timer = after(this.#limits.wait, stop)
@@ -117,19 +97,37 @@ export class RequestGate<Request extends object> {
       return refusal
     }
     admitted.set(visit.request, fence)
-    const timer = after(limit, () => {
+    this.#inside.add(visit.request)
+    const { gone } = visit
+    const leave = () => {
+      clearTimeout(timer)
+      gone?.removeEventListener('abort', unawaited)
+      this.#inside.delete(visit.request)
       end()
+    }
+    const timer = after(limit, () => {
+      leave()
       visit.cutOff()
     })
-    return () => {
-      clearTimeout(timer)
-      end()
+    // Nobody waits for the handler any more: it keeps no process alive whose server is closed. Workers have no `unref`.
+    const unawaited = () => void timer?.unref?.()
+    gone?.addEventListener('abort', unawaited)
+    return leave
+  }
+
+  /** Only what decoding throws is the client's mistake. */
+  #nameOf(request: Request): string | Rejection {
+    try {
+      const name = this.#name(request)
+      if (typeof name === 'string' && name !== '') return name
+      throw new TypeError(`name must tell the lock's name for every request, got ${describe(name)}`)
+    } catch (error) {
+      if (error instanceof URIError) return rejections.badPath()
+      throw error
     }
   }
 
   #read(header: string, wanted: string): Fence | Rejection {
-    if (typeof wanted !== 'string' || wanted === '')
-      throw new TypeError(`name must tell the lock's name for every request, got ${describe(wanted)}`)
     let fence: Fence
     try {
       fence = parseFence(header)
@@ -179,13 +177,6 @@ export class RequestGate<Request extends object> {
       code: 'HOLDFAST_FENCES',
     })
   }
-}
-
-function checkKnown(options: object): void {
-  checkOptions(options, [])
-  for (const key of Object.keys(options))
-    if (!known.includes(key))
-      throw new TypeError(`a guard over HTTP has no option ${describe(key)}; known are ${known.join(', ')}`)
 }
 
 /** `Infinity`: never. */

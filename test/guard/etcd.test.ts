@@ -84,6 +84,27 @@ describe('the guard in etcd', () => {
     assert.equal(await read('emptied/fence'), '0000000000000005')
   })
 
+  test('a fence key that was written by hand follows what its error says', async () => {
+    const send = etcdGateway(server.url)
+    const write = (token: number) =>
+      guardedTxn(send, {
+        fence: { name: 'stock', token },
+        fenceKey: 'hand/fence',
+        operations: [put('hand', `${token}`)],
+      })
+    await send({ success: [put('hand/fence', '7')] })
+    const remedy =
+      'write that token there as 16 digits, such as 0000000000001234 for 1234, or 0 if there was none'
+    await assert.rejects(write(9), {
+      name: 'TypeError',
+      message: `hand/fence has "7" where the newest token belongs; ${remedy}`,
+    })
+    await send({ success: [put('hand/fence', '0000000000000007')] })
+    await assert.rejects(write(6), { code: 'STALE_TOKEN', newest: 7 })
+    await write(9)
+    assert.equal(await read('hand'), '9')
+  })
+
   test('a refusal of etcd is reported', async () => {
     const operations = [{ request_put: { key: '' } }]
     const txn = guardedTxn(etcdGateway(server.url), {
