@@ -22,8 +22,6 @@ import { local } from 'holdfast/local'
 import { systemEnv } from '../../src/core/engine.js'
 import { fixedAddress } from '../../src/drivers/local/address.js'
 import { answerTimeout } from '../../src/drivers/local/call.js'
-import { newSocketName, publish } from '../../src/drivers/local/file-election.js'
-import { thisProcess } from '../../src/drivers/local/processes.js'
 import { version } from '../../src/drivers/local/protocol.js'
 import { openRuntimeDirectory } from '../../src/drivers/local/runtime-directory.js'
 import {
@@ -149,16 +147,6 @@ describe('a full disk without room for anything', () => {
       await locks.close()`
     assert.match(cramped(code), /^BACKEND .*cannot use directory.*EFBIG/)
     assert.deepEqual(readdirSync(directory), [])
-  })
-
-  test('keeps a broker that ends from saying so, and no empty draft stays either', () => {
-    const directory = freshDirectory()
-    const mark = thisProcess()
-    publish(directory, 0, newSocketName(), mark)
-    const code = `import { retire } from ${JSON.stringify(new URL('../../src/drivers/local/file-election.js', import.meta.url).href)}
-      try { retire(${JSON.stringify(directory)}, 1, ${JSON.stringify(mark)}) } catch (error) { console.log(error.code) }`
-    assert.equal(cramped(code), 'EFBIG\n')
-    assert.deepEqual(readdirSync(directory), ['broker-1'])
   })
 })
 

@@ -19,8 +19,8 @@ import {
   type Generation,
   generationFile,
   newSocketName,
+  type Publication,
   publish,
-  retire,
   sweep,
 } from './file-election.js'
 import { findSocketHolder } from './holder.js'
@@ -50,10 +50,11 @@ const maxPath = 103
 let runtimeDirectory: RuntimeDirectory
 let directory: string
 let last: Generation
-/** Our generation when we serve over a socket file; else 0. */
-let generation = 0
-let socketFile = ''
+/** Set when we serve over a socket file. */
+let published: Publication | undefined
 let isPublishing = false
+/** Replies that wait until we are published again. */
+const unsent = new Set<() => void>()
 const here = thisProcess()
 const user = process.getuid?.()
 const clock = systemClock()
@@ -85,7 +86,7 @@ function listen(path: string, onListening: () => void, onInUse = () => giveUp({ 
       if (process.getuid?.() !== user) process.exit(1)
       return openRuntimeDirectory(directory, runtimeDirectory.socket).secret
     }
-    return acceptConnection(socket, { broker, secret, clock, unauthenticated: unproven })
+    return acceptConnection(socket, { broker, asBroker, secret, clock, unauthenticated: unproven })
   })
   next.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EADDRINUSE') onInUse()
@@ -109,13 +110,34 @@ function listenAtFile(onListening: (socket: string) => void, why = ''): void {
   giveUp({ is: 'failed', why: why + limit })
 }
 
+/**
+ * Over a socket file, another process may have become the broker while this one did not run: the file that names us was deleted. That
+ * process published itself before it read the journal, so it knows whatever was in the journal before this check.
+ */
+function asBroker(send: () => void): void {
+  if (published === undefined || stopping || published.isCurrent()) return send()
+  unsent.add(send)
+  if (isPublishing) return
+  try {
+    broker?.repair()
+  } catch {
+    // Where we cannot write, nobody can publish. What is granted meanwhile is refused.
+    if (!isPublishing) sendAll()
+  }
+}
+
+function sendAll(): void {
+  for (const send of unsent) send()
+  unsent.clear()
+}
+
 /** Creates the directory again if need be, and begins a journal in it. */
 function open(snapshot: Snapshot) {
   openRuntimeDirectory(directory, runtimeDirectory.socket)
-  const hidden = generation > 0 && broker !== undefined && !isPublished() && !isPublishing
+  const hidden = published !== undefined && broker !== undefined && !isPublished() && !isPublishing
   if (!hidden) return begun(snapshot)
   const { number, socket, malformed } = currentGeneration(directory)
-  const isOurs = socket === socketFile || (malformed !== undefined && number === generation)
+  const isOurs = socket === published?.socket || (malformed !== undefined && number === published?.number)
   if ((number > 0 && !isOurs) || isNameTaken()) withdraw()
   publishAgain(number)
   return begun(snapshot)
@@ -129,22 +151,14 @@ function begun(snapshot: Snapshot) {
 
 /** Another broker is there. */
 function withdraw(): never {
-  tryToRetire()
+  published?.retire()
   process.exit(1)
-}
-
-function tryToRetire(): void {
-  try {
-    if (generation > 0) retire(directory, generation, here)
-  } catch {
-    // The directory or the file is gone, so no process could have read this.
-  }
 }
 
 /** Can a new process find us, where we serve over a socket file? */
 function isPublished(): boolean {
-  const newest = currentGeneration(directory)
-  return newest.socket === socketFile && existsSync(join(directory, socketFile))
+  const { socket } = currentGeneration(directory)
+  return socket === published?.socket && existsSync(join(directory, socket))
 }
 
 /**
@@ -154,13 +168,16 @@ function isPublished(): boolean {
 function publishAgain(number: number): void {
   isPublishing = true
   listenAtFile((socket) => {
-    if (!publish(directory, number, socket, here)) withdraw()
-    generation = number + 1
-    socketFile = socket
+    if (stopping) return
+    const next = publish(directory, number, socket, here)
+    if (next === undefined) return withdraw()
+    published?.retire()
+    published = next
     isPublishing = false
     if (isNameTaken()) withdraw()
-    sweep(directory, generation, socket)
+    sweep(directory, next)
     watchDirectory()
+    sendAll()
   })
 }
 
@@ -176,7 +193,8 @@ function isNameTaken(): boolean {
 function watchDirectory(): void {
   unwatchDirectory()
   const files = [runtimeFile(directory)]
-  if (generation > 0) files.push(generationFile(directory, generation), join(directory, socketFile))
+  if (published !== undefined)
+    files.push(generationFile(directory, published.number), join(directory, published.socket))
   for (const file of files) {
     try {
       const watcher = watch(file, { persistent: false }, checkSoon)
@@ -195,7 +213,7 @@ function unwatchDirectory(): void {
 
 function isIntact(): boolean {
   try {
-    return existsSync(runtimeFile(directory)) && (generation === 0 || isPublished())
+    return existsSync(runtimeFile(directory)) && (published === undefined || isPublished())
   } catch {
     return false
   }
@@ -220,7 +238,7 @@ function stop(): void {
   broker?.stop()
   stopChecking?.()
   unwatchDirectory()
-  tryToRetire()
+  published?.retire()
   server?.close(() => process.exit())
   for (const socket of sockets) socket.destroySoon()
 }
@@ -237,7 +255,7 @@ function takeOwnership(): boolean {
     })
     return true
   } catch (error) {
-    tryToRetire()
+    published?.retire()
     giveUp({ is: 'failed', why: errorMessage(error) })
     return false
   }
@@ -273,14 +291,13 @@ function beginByName(): void {
 /** @param successor a description of the stranger that has the name; undefined on systems without abstract names */
 function beginByFile(successor?: string): void {
   listenAtFile((socket) => {
-    if (!publish(directory, last.number, socket, here)) return giveUp({ is: 'taken' })
-    generation = last.number + 1
-    socketFile = socket
+    published = publish(directory, last.number, socket, here)
+    if (published === undefined) return giveUp({ is: 'taken' })
     if (successor !== undefined && replaced().is !== 'foreign') {
-      retire(directory, generation, here)
+      published.retire()
       return giveUp({ is: 'taken' })
     }
-    sweep(directory, generation, socket)
+    sweep(directory, published)
     if (takeOwnership()) report({ is: 'up' })
   }, successor && `${successor}; `)
 }

@@ -10,10 +10,10 @@
  * a candidate that slept through several elections finds a higher number than its own and withdraws.
  */
 import { randomBytes } from 'node:crypto'
-import { closeSync, openSync, readdirSync, readFileSync, unlinkSync, writeSync } from 'node:fs'
+import { closeSync, readdirSync, unlinkSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { hasExited, type ProcessIdentity } from './processes.js'
-import { createAtomically, malformed, parseFile, readText, replaceAtomically } from './whole-file.js'
+import { createAtomically, isAt, malformed, parseFile, readText } from './whole-file.js'
 
 export interface Generation {
   /** 0: no broker yet. */
@@ -25,7 +25,7 @@ export interface Generation {
   readonly malformed?: string
 }
 
-/** Where the name of the socket begins; an `x` in place of its `s`: the broker has ended, and there was no room to write that. */
+/** Where the name of the socket begins; an `x` in place of its `s`: the broker has ended. */
 const nameAt = '{"socket":"'.length
 
 type Content = Pick<Generation, 'socket' | 'mark'>
@@ -85,48 +85,52 @@ export function newSocketName(): string {
   return `s-${randomBytes(6).toString('hex')}`
 }
 
-/** Publishes a listening socket as the generation after `last`. @returns false when another process was first @throws Error with the remedy when no number is left */
-export function publish(directory: string, last: number, socket: string, mark: ProcessIdentity): boolean {
+/** A generation of this process. Its file is known by a descriptor: after a deletion, the name may be that of another process's file. */
+export interface Publication {
+  readonly number: number
+  readonly socket: string
+  /** Is the file in its place? False once another process may have become the broker. */
+  isCurrent(): boolean
+  /** Records that the broker has ended, so that the next need not check its process. */
+  retire(): void
+}
+
+/** Publishes a listening socket as the generation after `last`. @returns undefined when another process was first */
+export function publish(
+  directory: string,
+  last: number,
+  socket: string,
+  mark: ProcessIdentity,
+): Publication | undefined {
   const number = last + 1
   if (number > maxNumber)
     throw malformed(generationFile(directory, last), 'it leaves no number for the next broker')
-  if (!createAtomically(generationFile(directory, number), `${JSON.stringify({ socket, mark })}\n`))
-    return false
-  if (currentGeneration(directory).number === number) return true
-  unlinkSync(generationFile(directory, number))
-  return false
-}
-
-/** Records that this broker has ended, so that the next need not check its process. @throws as fs does, also when it is not published */
-export function retire(directory: string, number: number, mark: ProcessIdentity): void {
   const path = generationFile(directory, number)
-  const text = readFileSync(path, 'utf8')
-  const { mark: whose } = parseContent(path, text)
-  // The directory was deleted, and other processes have restarted the count in it.
-  if (whose?.pid !== mark.pid || whose.start !== mark.start) return
-  try {
-    replaceAtomically(path, `${JSON.stringify({ socket: '', mark })}\n`)
-  } catch (error) {
-    // Full disk. One byte over another needs no room, and is seen before or after, never half.
-    if (text[nameAt] !== 's' || !overwrites(path, 'x', nameAt)) throw error
+  const fd = createAtomically(path, `${JSON.stringify({ socket, mark })}\n`)
+  if (fd === undefined) return undefined
+  if (currentGeneration(directory).number !== number) {
+    closeSync(fd)
+    unlinkSync(path)
+    return undefined
   }
-}
-
-function overwrites(path: string, letter: string, at: number): boolean {
-  try {
-    const fd = openSync(path, 'r+')
-    try {
-      return writeSync(fd, letter, at) === 1
-    } finally {
+  return {
+    number,
+    socket,
+    isCurrent: () => isAt(path, fd),
+    retire() {
+      try {
+        // One byte over another needs no room on the disk, and is seen before or after, never half.
+        writeSync(fd, 'x', nameAt)
+      } catch {
+        // The others wait until this process has ended, and are told to end it.
+      }
       closeSync(fd)
-    }
-  } catch {
-    return false
+    },
   }
 }
 
-/** Removes the files of earlier brokers. Only for the broker of `number`, the newest. */
-export function sweep(directory: string, number: number, socket: string): void {
+/** Removes the files of earlier brokers. Only for the newest. */
+export function sweep(directory: string, { number, socket }: Publication): void {
   for (const file of readdirSync(directory)) {
     const other = Number(pattern.exec(file)?.[1] ?? number)
     if (other < number || (file.startsWith('s-') && file !== socket)) remove(join(directory, file))

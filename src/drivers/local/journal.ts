@@ -6,21 +6,11 @@
  * and one line per event; a torn line (disk full, killed in mid-write) is skipped on reading. Every broker begins with its own
  * file, put in place by a rename, so that late writes of an earlier broker cannot reach it.
  */
-import {
-  closeSync,
-  fstatSync,
-  ftruncateSync,
-  openSync,
-  renameSync,
-  type Stats,
-  statSync,
-  unlinkSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, fstatSync, ftruncateSync, openSync, renameSync, unlinkSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { type JournalState, parseBroker, parseJournal, toLines } from './journal-lines.js'
 import { hasExited, type ProcessIdentity } from './processes.js'
-import { isFull, malformed, readText, unwritable } from './whole-file.js'
+import { isAt, isFull, malformed, readText, unwritable } from './whole-file.js'
 
 /** The size of a journal that is worth compacting, in bytes. */
 const compactThreshold = 256 * 1024
@@ -130,7 +120,7 @@ export function openJournal(
       return size > compactThreshold && size > 4 * sizeAtBest
     },
     get deleted() {
-      return !isAt(journalFile(directory), fstatSync(fd))
+      return !isAt(journalFile(directory), fd)
     },
     retire() {
       try {
@@ -140,17 +130,6 @@ export function openJournal(
       }
     },
     close: () => closeSync(fd),
-  }
-}
-
-/** A file in a directory that was renamed still has a link. */
-function isAt(path: string, { dev, ino, nlink }: Stats): boolean {
-  try {
-    const found = statSync(path)
-    return found.ino === ino && found.dev === dev
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    return code !== 'ENOENT' && code !== 'ENOTDIR' && nlink > 0
   }
 }
 

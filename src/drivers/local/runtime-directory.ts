@@ -7,7 +7,7 @@
  * kind of socket. The first process chooses the kind once: two kinds for one directory would be two brokers.
  */
 import { randomBytes } from 'node:crypto'
-import { lstatSync, mkdirSync, realpathSync, statSync } from 'node:fs'
+import { closeSync, lstatSync, mkdirSync, realpathSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { BackendError } from '../../core/errors.js'
@@ -104,8 +104,10 @@ function isWhole({ socket, secret, net }: Partial<RuntimeDirectory>): boolean {
 /** Writes the home file unless it exists. @returns the content of the file that exists then */
 export function createRuntimeDirectory(home: RuntimeDirectory): RuntimeDirectory {
   const { directory, socket, secret, net } = home
-  if (createAtomically(runtimeFile(directory), `${JSON.stringify({ socket, secret, net })}\n`)) return home
-  return readRuntimeDirectory(directory) ?? createRuntimeDirectory(home)
+  const created = createAtomically(runtimeFile(directory), `${JSON.stringify({ socket, secret, net })}\n`)
+  if (created === undefined) return readRuntimeDirectory(directory) ?? createRuntimeDirectory(home)
+  closeSync(created)
+  return home
 }
 
 function readOrMake(directory: string, wanted: SocketKind | undefined): RuntimeDirectory {

@@ -31,6 +31,8 @@ const maxUnauthenticated = 128
 
 export interface ServerParts {
   readonly broker: Broker
+  /** Runs `send` as soon as it is certain that no other process has become the broker. */
+  readonly asBroker: (send: () => void) => void
   /** The current secret in the home file, which both ends prove to know. @throws as fs does */
   readonly secret: () => string
   readonly clock: Clock
@@ -40,7 +42,7 @@ export interface ServerParts {
 
 export function acceptConnection(
   socket: Socket,
-  { broker, secret, clock, unauthenticated }: ServerParts,
+  { broker, asBroker, secret, clock, unauthenticated }: ServerParts,
 ): void {
   let out = ''
   let nonces: { readonly secret: string; readonly theirs: string; readonly ours: string } | undefined
@@ -66,7 +68,7 @@ export function acceptConnection(
    * gone ends the connection, and its last messages would be lost.
    */
   function send(message: object): void {
-    if (out === '') clock.soon(flush)
+    if (out === '') clock.soon(() => asBroker(flush))
     out += `${JSON.stringify(message)}\n`
     if (out.length + socket.writableLength > maxUnread) socket.destroy()
   }
@@ -75,8 +77,10 @@ export function acceptConnection(
 
   function refuse(why: string): void {
     refused = true
-    flush()
-    socket.end(`${JSON.stringify(['no', why] satisfies HelloReply)}\n`)
+    asBroker(() => {
+      flush()
+      socket.end(`${JSON.stringify(['no', why] satisfies HelloReply)}\n`)
+    })
   }
 
   function sendHello(message: BrokerHello): void {

@@ -1,35 +1,45 @@
 /** Small files that appear whole or not at all. A write that fails, as on a full disk, leaves nothing behind. */
 import { randomBytes } from 'node:crypto'
-import { linkSync, lstatSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  fstatSync,
+  linkSync,
+  lstatSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** Creates the file unless it exists. @returns false when another process was first @throws what `fs` throws, with the file's name */
-export function createAtomically(path: string, text: string): boolean {
-  return throughDraft(path, text, (draft) => {
-    try {
-      linkSync(draft, path)
-      return true
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-      return false
-    }
-  })
-}
-
-/** Creates or replaces the file. @throws what `fs` throws, with the file's name */
-export function replaceAtomically(path: string, text: string): void {
-  throughDraft(path, text, (draft) => renameSync(draft, path))
-}
-
-function throughDraft<T>(path: string, text: string, place: (draft: string) => T): T {
+/** Creates the file unless it exists. @returns its descriptor; undefined when another process was first @throws what `fs` throws, with the file's name */
+export function createAtomically(path: string, text: string): number | undefined {
   const draft = join(dirname(path), `draft-${randomBytes(6).toString('hex')}`)
+  let fd: number | undefined
   try {
-    writeFileSync(draft, text, { flag: 'wx', mode: 0o600 })
-    return place(draft)
+    fd = openSync(draft, 'wx', 0o600)
+    writeFileSync(fd, text)
+    linkSync(draft, path)
+    return fd
   } catch (error) {
+    if (fd !== undefined) closeSync(fd)
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return undefined
     throw unwritable(path, error)
   } finally {
     rmSync(draft, { force: true })
+  }
+}
+
+/** Is the file of this descriptor still the one at `path`? A file in a directory that was renamed still has a link. */
+export function isAt(path: string, fd: number): boolean {
+  const { dev, ino, nlink } = fstatSync(fd)
+  try {
+    const found = statSync(path)
+    return found.ino === ino && found.dev === dev
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    return code !== 'ENOENT' && code !== 'ENOTDIR' && nlink > 0
   }
 }
 

@@ -73,11 +73,14 @@ export interface Start {
   readonly limit?: string
   /** The Node that runs it. */
   readonly node?: string
+  /** A module beside this file that it loads first. */
+  readonly preload?: string
+  readonly env?: NodeJS.ProcessEnv
 }
 
 export async function start(
   options: LocalOptions,
-  { limit, node = process.execPath }: Start = {},
+  { limit, node = process.execPath, preload, env }: Start = {},
 ): Promise<Taker> {
   const file = fileURLToPath(new URL('./child.js', import.meta.url))
   const shell = limit && {
@@ -86,7 +89,8 @@ export async function start(
   }
   const child = fork(file, [JSON.stringify(options)], {
     execPath: node,
-    execArgv: [],
+    execArgv: preload ? ['--import', new URL(preload, import.meta.url).href] : [],
+    env: { ...process.env, ...env },
     ...shell,
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })

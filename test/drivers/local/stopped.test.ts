@@ -47,7 +47,13 @@ async function place(): Promise<Place> {
     open: (snapshot) => openJournal(directory, here, snapshot),
   })
   const server = createServer((socket) => {
-    acceptConnection(socket, { broker, secret: () => secret, clock, unauthenticated: new Set() })
+    acceptConnection(socket, {
+      broker,
+      asBroker: (send) => send(),
+      secret: () => secret,
+      clock,
+      unauthenticated: new Set(),
+    })
   })
   await once(server.listen(path), 'listening')
   return {
