@@ -175,7 +175,7 @@ export function createDurableTable(restored: JournalState, parts: DurableTablePa
   }
 
   function mend(anyway = false): void {
-    if (!journal.deleted && !anyway) return
+    if (!journal.changed && !anyway) return
     const next = parts.open(snapshot())
     journal.close()
     journal = next

@@ -10,7 +10,7 @@
  * a candidate that slept through several elections finds a higher number than its own and withdraws.
  */
 import { randomBytes } from 'node:crypto'
-import { closeSync, readdirSync, unlinkSync, writeSync } from 'node:fs'
+import { closeSync, fstatSync, readdirSync, unlinkSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { hasExited, type ProcessIdentity } from './processes.js'
 import { createAtomically, isAt, malformed, parseFile, readText } from './whole-file.js'
@@ -116,7 +116,7 @@ export function publish(
   return {
     number,
     socket,
-    isCurrent: () => isAt(path, fd),
+    isCurrent: () => isAt(path, fstatSync(fd)),
     retire() {
       try {
         // One byte over another needs no room on the disk, and is seen before or after, never half.

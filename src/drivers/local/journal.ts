@@ -6,7 +6,7 @@
  * and one line per event; a torn line (disk full, killed in mid-write) is skipped on reading. Every broker begins with its own
  * file, put in place by a rename, so that late writes of an earlier broker cannot reach it.
  */
-import { closeSync, fstatSync, ftruncateSync, openSync, renameSync, unlinkSync, writeSync } from 'node:fs'
+import { closeSync, fstatSync, ftruncateSync, openSync, renameSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { type JournalState, parseBroker, parseJournal, toLines } from './journal-lines.js'
 import { hasExited, type ProcessIdentity } from './processes.js'
@@ -20,8 +20,8 @@ export interface Journal {
   append(lines: string): void
   /** Is it time for `rewrite`? */
   readonly large: boolean
-  /** Was the file deleted while in use, or moved away, or another put in its place? */
-  readonly deleted: boolean
+  /** Was the file deleted while in use, or moved away, replaced, or written to by another process? */
+  readonly changed: boolean
   /** Replaces the file with one that has only `snapshot`. @returns false when it cannot be written: the old file stays in use */
   rewrite(snapshot: { readonly lines: string; readonly floor: number }): boolean
   /** Records that its broker has ended, if that can be written. */
@@ -77,7 +77,7 @@ export function openJournal(
       renameSync(draft, journalFile(directory))
     } catch (error) {
       closeSync(next)
-      unlinkSync(draft)
+      rmSync(draft, { force: true })
       throw unwritable(journalFile(directory), error)
     }
     if (fd >= 0) closeSync(fd)
@@ -119,8 +119,9 @@ export function openJournal(
     get large() {
       return size > compactThreshold && size > 4 * sizeAtBest
     },
-    get deleted() {
-      return !isAt(journalFile(directory), fd)
+    get changed() {
+      const file = fstatSync(fd)
+      return file.size !== size || !isAt(journalFile(directory), file)
     },
     retire() {
       try {

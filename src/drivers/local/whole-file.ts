@@ -2,12 +2,12 @@
 import { randomBytes } from 'node:crypto'
 import {
   closeSync,
-  fstatSync,
   linkSync,
   lstatSync,
   openSync,
   readFileSync,
   rmSync,
+  type Stats,
   statSync,
   writeFileSync,
 } from 'node:fs'
@@ -31,9 +31,8 @@ export function createAtomically(path: string, text: string): number | undefined
   }
 }
 
-/** Is the file of this descriptor still the one at `path`? A file in a directory that was renamed still has a link. */
-export function isAt(path: string, fd: number): boolean {
-  const { dev, ino, nlink } = fstatSync(fd)
+/** Is this open file still the one at `path`? A file in a directory that was renamed still has a link. */
+export function isAt(path: string, { dev, ino, nlink }: Stats): boolean {
   try {
     const found = statSync(path)
     return found.ino === ino && found.dev === dev

@@ -52,7 +52,7 @@ function desk(directory = freshDirectory(), clock = fakeClock()): Desk {
       },
       get deleted() {
         use()
-        return !closed && journal.deleted
+        return !closed && journal.changed
       },
       append(lines) {
         use()

@@ -114,8 +114,8 @@ test('a new one replaces the old one as a whole, and writes to the old one are i
   const old = openJournal(directory, here, empty)
   old.append(toLines.granted(held('a')))
   const next = openJournal(directory, here, { lines: toLines.granted(held('b')), floor: 7 })
-  assert.equal(old.deleted, true)
-  assert.equal(next.deleted, false)
+  assert.equal(old.changed, true)
+  assert.equal(next.changed, false)
   old.append(toLines.granted(held('stale')))
   const { holds, floor } = readJournal(directory)
   assert.deepEqual(

@@ -1,6 +1,15 @@
 // Whoever tidies up /tmp deletes single files of a directory in use, or an operator renames it. What is held stays held, by one holder.
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync, renameSync, rmSync, unlinkSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  unlinkSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { createLocks, type Lease } from 'holdfast'
@@ -39,6 +48,28 @@ for (const socket of ['abstract', 'file'] as const) {
       assert.equal(await lease.release(), 'released')
       await locks.close()
     })
+
+    for (const [how, spoil] of [
+      ['emptied', (journal: string) => truncateSync(journal)],
+      ['overwritten from a backup', (journal: string, backup: string) => copyFileSync(backup, journal)],
+    ] as const)
+      test(`a journal that is ${how} in its place is written again with the next renewal`, async () => {
+        const options = { directory: freshDirectory(), socket }
+        const broker = await start(options)
+        await broker.acquire('who-runs-the-broker')
+        const journal = join(options.directory, 'journal')
+        const backup = `${options.directory}-backup`
+        copyFileSync(journal, backup)
+        const locks = createLocks(local(options))
+        const lease = await locks.mutex('x').acquire({ ttl: 60_000 })
+        spoil(journal, backup)
+        await renewedUntil(lease, () => readFileSync(journal, 'utf8').includes('["g","x"'))
+        await broker.kill()
+        assert.equal(await (await start(options)).tryAcquire('x'), undefined)
+        assert.equal(await lease.release(), 'released')
+        await locks.close()
+        rmSync(backup)
+      })
 
     test('a directory that is renamed is made again with the next renewal', async () => {
       const options = { directory: freshDirectory(), socket }
