@@ -84,7 +84,7 @@ function listen(path: string, onListening: () => void, onInUse = () => giveUp({ 
     const secret = () => {
       // The process now runs as another user: processes of the previous user can no longer recognise us as theirs.
       if (process.getuid?.() !== user) process.exit(1)
-      return openRuntimeDirectory(directory, runtimeDirectory.socket).secret
+      return openRuntimeDirectory(directory, runtimeDirectory.socket, runtimeDirectory.path).secret
     }
     return acceptConnection(socket, { broker, asBroker, secret, clock, unauthenticated: unproven })
   })
@@ -133,7 +133,7 @@ function sendAll(): void {
 
 /** Creates the directory again if need be, and begins a journal in it. */
 function open(snapshot: Snapshot) {
-  openRuntimeDirectory(directory, runtimeDirectory.socket)
+  openRuntimeDirectory(directory, runtimeDirectory.socket, runtimeDirectory.path)
   const hidden = published !== undefined && broker !== undefined && !isPublished() && !isPublishing
   if (!hidden) return begun(snapshot)
   const { number, socket, malformed } = currentGeneration(directory)

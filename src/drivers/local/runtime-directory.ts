@@ -24,6 +24,14 @@ export interface RuntimeDirectory {
   readonly secret: string
   /** The network namespace in which an abstract name was bound. */
   readonly net: string
+  /** The path of which socket names are made: the one by which the directory was first used. A mount may show it at several. */
+  readonly path: string
+}
+
+/** `inode`: that of the directory, so that a copy is known for one. Earlier versions wrote neither `path` nor `inode`. */
+type Home = Pick<RuntimeDirectory, 'socket' | 'secret' | 'net'> & {
+  readonly path?: string
+  readonly inode?: string
 }
 
 /**
@@ -54,13 +62,20 @@ export function isMissing(directory: string): boolean {
   }
 }
 
-/** Creates the directory and its home file where they are missing. @throws BackendError when the directory cannot be used safely */
-export function openRuntimeDirectory(directory: string, wanted: SocketKind | undefined): RuntimeDirectory {
+/**
+ * Creates the directory and its home file where they are missing. @param path the one of which a broker's socket name is made
+ * @throws BackendError when the directory cannot be used safely
+ */
+export function openRuntimeDirectory(
+  directory: string,
+  wanted: SocketKind | undefined,
+  path?: string,
+): RuntimeDirectory {
   try {
     makeFolder(directory)
     checkOwner(directory)
     opened.add(directory)
-    return readOrMake(realpathSync(directory), wanted)
+    return readOrMake(realpathSync(directory), wanted, path)
   } catch (error) {
     if (error instanceof BackendError) throw error
     throw new BackendError('local', `cannot use directory ${quote(directory)}: ${errorMessage(error)}`, {
@@ -92,25 +107,32 @@ export function runtimeFile(directory: string): string {
 export function readRuntimeDirectory(directory: string): RuntimeDirectory | undefined {
   const text = readText(runtimeFile(directory))
   if (text === undefined) return undefined
-  const { socket, secret, net } = parseFile<RuntimeDirectory>(runtimeFile(directory), text, isWhole)
-  return { directory, socket, secret, net }
+  const { socket, secret, net, path, inode } = parseFile<Home>(runtimeFile(directory), text, isWhole)
+  const isSame = path !== undefined && inode === inodeOf(directory)
+  return { directory, socket, secret, net, path: isSame ? path : directory }
 }
 
-function isWhole({ socket, secret, net }: Partial<RuntimeDirectory>): boolean {
+function inodeOf(directory: string): string {
+  const { dev, ino } = statSync(directory)
+  return `${dev}:${ino}`
+}
+
+function isWhole({ socket, secret, net, path }: Partial<Home>): boolean {
   const isKnown = socket === 'abstract' || socket === 'file' || socket === 'pipe'
-  return isKnown && typeof secret === 'string' && typeof net === 'string'
+  return isKnown && [secret, net, path ?? ''].every((field) => typeof field === 'string')
 }
 
 /** Writes the home file unless it exists. @returns the content of the file that exists then */
 export function createRuntimeDirectory(home: RuntimeDirectory): RuntimeDirectory {
-  const { directory, socket, secret, net } = home
-  const created = createAtomically(runtimeFile(directory), `${JSON.stringify({ socket, secret, net })}\n`)
+  const { directory, socket, secret, net, path } = home
+  const text = JSON.stringify({ socket, secret, net, path, inode: inodeOf(directory) } satisfies Home)
+  const created = createAtomically(runtimeFile(directory), `${text}\n`)
   if (created === undefined) return readRuntimeDirectory(directory) ?? createRuntimeDirectory(home)
   closeSync(created)
   return home
 }
 
-function readOrMake(directory: string, wanted: SocketKind | undefined): RuntimeDirectory {
+function readOrMake(directory: string, wanted: SocketKind | undefined, path = directory): RuntimeDirectory {
   const secret = () => randomBytes(32).toString('hex')
   const home =
     readRuntimeDirectory(directory) ??
@@ -119,6 +141,7 @@ function readOrMake(directory: string, wanted: SocketKind | undefined): RuntimeD
       socket: wanted ?? chooseSocketKind(directory),
       secret: secret(),
       net: networkNamespace(),
+      path,
     })
   if (wanted !== undefined && home.socket !== wanted) {
     throw new BackendError(
