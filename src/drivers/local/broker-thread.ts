@@ -122,8 +122,8 @@ function asBroker(send: () => void): void {
     broker?.repair()
   } catch {
     // Where we cannot write, nobody can publish. What is granted meanwhile is refused.
-    if (!isPublishing) sendAll()
   }
+  if (!isPublishing) sendAll()
 }
 
 function sendAll(): void {
@@ -158,7 +158,8 @@ function withdraw(): never {
 /** Can a new process find us, where we serve over a socket file? */
 function isPublished(): boolean {
   const { socket } = currentGeneration(directory)
-  return socket === published?.socket && existsSync(join(directory, socket))
+  const isOurs = published?.isCurrent() && socket === published.socket
+  return isOurs === true && existsSync(join(directory, socket))
 }
 
 /**

@@ -89,6 +89,20 @@ for (const socket of ['abstract', 'file'] as const) {
 }
 
 describe('in use over a socket file', () => {
+  test('a file that names the socket and is restored from a backup stops nobody', async () => {
+    const options = { directory: freshDirectory(), socket: 'file' } as const
+    const { broker, locks, lease } = await held(options, 60_000)
+    const [file, backup] = [join(options.directory, 'broker-1'), join(options.directory, 'backup')]
+    copyFileSync(file, backup)
+    renameSync(backup, file)
+    await broker.acquire('y')
+    const newcomer = await start(options)
+    assert.equal(await newcomer.tryAcquire('x'), undefined)
+    assert.equal(await lease.release(), 'released')
+    assert.ok(Number(await newcomer.tryAcquire('x')) > lease.token)
+    await locks.close()
+  })
+
   for (const [what, prefix] of [
     ['socket', 's-'],
     ['file that names the socket', 'broker-'],
