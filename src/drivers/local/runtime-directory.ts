@@ -5,6 +5,8 @@
  * others may write to, or that another user created first under a well-known name, is therefore refused and never repaired.
  * The home file holds a secret (abstract socket names have no permissions, so both ends prove that they can read it) and the
  * kind of socket. The first process chooses the kind once: two kinds for one directory would be two brokers.
+ *
+ * Long because what makes a directory trustworthy is read together.
  */
 import { randomBytes } from 'node:crypto'
 import { closeSync, lstatSync, mkdirSync, realpathSync, statSync } from 'node:fs'
