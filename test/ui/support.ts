@@ -65,6 +65,9 @@ export interface Stream extends AsyncDisposable {
   readonly ended: Promise<void>
 }
 
+/** Longest time until the wanted message comes, in ms. */
+const longest = 120_000
+
 /** An event stream, as EventSource reads it. */
 export function stream(url: string, headers: Record<string, string> = {}): Promise<Stream> {
   return new Promise((resolve, reject) => {
@@ -86,12 +89,18 @@ export function stream(url: string, headers: Record<string, string> = {}): Promi
       const ended = new Promise<void>((over) => response.on('close', over).on('error', () => over()))
       resolve({
         async next<T>(event: string, wanted: (data: T) => boolean = () => true) {
+          const by = performance.now() + longest
           for (;;) {
             const at = heard.findIndex((one) => one.event === event && wanted(one.data as T))
             const [found] = at < 0 ? [] : heard.splice(0, at + 1).slice(-1)
             if (found !== undefined) return found.data as T
-            await new Promise<void>((resume) => {
-              news = resume
+            await new Promise<void>((resume, fail) => {
+              const late = () => fail(new Error(`no such ${event} within ${longest / 1_000} s`))
+              const timer = setTimeout(late, by - performance.now())
+              news = () => {
+                clearTimeout(timer)
+                resume()
+              }
             })
           }
         },
