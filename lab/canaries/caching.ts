@@ -29,7 +29,7 @@ export const cachingMistakes: Readonly<Record<string, CachingMistake>> = {
     under: [],
     breaking: (factory) => keeping(factory, (until, now) => until > now),
   },
-  'hides who has it': {
+  'hides the holder': {
     mistake:
       'a single attempt does not learn that the lock may only have stayed there, and does not queue for it',
     caughtBy: ['false-busy'],
@@ -46,7 +46,7 @@ export const cachingMistakes: Readonly<Record<string, CachingMistake>> = {
 
 // Only the simulation catches these two: in the lab every linger ends long before a wait counts as endless, and there is nearly always a waiter that
 // gave up shortly before and is a reason to refuse a try.
-const { 'gives nothing back': _, 'hides who has it': __, ...caught } = cachingMistakes
+const { 'gives nothing back': _, 'hides the holder': __, ...caught } = cachingMistakes
 export const caughtInLab: Readonly<Record<string, CachingMistake>> = caught
 
 /** See `src/core/caching.ts`. */

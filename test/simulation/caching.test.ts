@@ -57,7 +57,7 @@ const meets: Readonly<Record<string, Partial<Plan>>> = {
     faults: [{ kind: 'stall', process: 0, at: 300, ms: 1_500 }],
   },
   'reuses what it has given back': { visits: [keeps, { ...visit, process: 1, at: 150, stay: 300 }] },
-  'hides who has it': { visits: [keeps, { ...visit, process: 1, at: 150, wait: 0 }] },
+  'hides the holder': { visits: [keeps, { ...visit, process: 1, at: 150, wait: 0 }] },
   'gives nothing back': {
     visits: [
       { ...keeps, returns: 3 },
