@@ -2,7 +2,9 @@
 // Second tier because it takes most of a minute; hold/owner.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createConnection } from 'node:net'
 import { join } from 'node:path'
 import { after, afterEach, describe as group, test } from 'node:test'
 import { createLocks, type Locks } from 'holdfast'
@@ -340,8 +342,10 @@ test('a script that has asked to release its lock is left alone, whatever happen
   const server = await startRedis()
   after(() => server.stop())
   const store = `redis://127.0.0.1:${server.port}`
-  const go = join(folder, 'go')
+  const [go, own] = [join(folder, 'go'), join(folder, 'own')]
+  // A directory of its own: in the common one are the sockets of other holds, of other test files as well.
   const { running } = leading(`
+    export HOLDFAST_DIR=${own}
     token=$(holdfast hold late --for $$ --on ${store})
     echo held
     until [ -e ${go} ]; do sleep 0.05; done
@@ -351,16 +355,22 @@ test('a script that has asked to release its lock is left alone, whatever happen
   await until(() => running.stdout() !== '')
   const { keeper } = processesOf()
   assert.ok(keeper)
+  const [socket = ''] = readdirSync(own).filter((name) => name.startsWith('hold-'))
+  const path = join(own, socket)
   server.pause()
   writeFileSync(go, '')
   // The second socket of that path is the connection of the request.
   const sockets = () =>
     readFileSync('/proc/net/unix', 'utf8')
       .split('\n')
-      .filter((line) => line.includes('/hold-'))
+      .filter((line) => line.endsWith(path))
   if (process.platform === 'linux')
     await until(() => sockets().length > 1, { within: 20_000, what: 'the request' })
-  await new Promise((resolve) => setTimeout(resolve, 500))
+  // The script asks again, by this connection: a byte comes back as soon as the request is read.
+  const again = createConnection(path)
+  again.on('error', () => undefined)
+  again.write('release\n')
+  await once(again, 'data')
   kill(keeper, 'SIGKILL')
   const { code, stdout } = await running.ended
   server.resume()
