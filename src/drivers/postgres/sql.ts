@@ -108,9 +108,17 @@ const calls: readonly (readonly [keyof Calls, string, string])[] = verbsOfCalls.
 /** Start time of the server, in seconds. */
 const life = 'extract(epoch from pg_catalog.pg_postmaster_start_time())'
 
+/**
+ * The limit that the function itself sets comes too late on a new connection: the server first compiles the function, and waits there for
+ * whoever has locked a whole table. Not inside the user's own transaction, where the setting would last until its end.
+ */
+const limited = (called: string) =>
+  `case when pg_catalog.set_config('lock_timeout', '100', true) is not null then ${called} end`
+
 export function createCalls(schema: string): Calls {
   const entries = calls.map(([verb, name, list]) => {
-    const called = `${quoted(schema)}.${name}(${list})`
+    const bare = `${quoted(schema)}.${name}(${list})`
+    const called = verb === 'transaction' ? bare : limited(bare)
     const text = `select ${called} as answer`
     const textWithLife = `select pg_catalog.concat(${life}, ' ', ${called}) as answer`
     return [verb, { text, textWithLife, notifies: !quietVerbs.includes(verb), insists: verb !== 'renew' }]

@@ -240,6 +240,29 @@ test('where commits do not wait for the disk, those of locks do', async (t) => {
   await second.release()
 })
 
+for (const strategy of ['row', 'session'] as const) {
+  test(`tables that somebody has locked as a whole: a new connection gets an error that says why (${strategy})`, async (t) => {
+    const schema = `locked_${strategy}`
+    await peer(t, server.port, { strategy, schema })
+      .locks.mutex('first')
+      .run(() => undefined)
+    const stranger = new Client(server.url)
+    await stranger.connect()
+    t.after(() => stranger.end())
+    await stranger.query('begin')
+    const names = ['locks', 'holds', 'waiters'].map((table) => `${schema}.holdfast_${table}`)
+    await stranger.query(`lock table ${names.join()} in access exclusive mode`)
+    // Its connections have not used the functions yet.
+    const { locks } = peer(t, server.port, { strategy, schema, commandTimeout: 10_000 })
+    const reason = { code: 'BACKEND', message: /somebody else keeps the row of this lock/ }
+    await assert.rejects(locks.mutex('x').acquire({ wait: 3_000 }), reason)
+    await assert.rejects(locks.mutex('x').tryAcquire(), reason)
+    await assert.rejects(locks.inspect('x'), reason)
+    await stranger.query('commit')
+    await locks.mutex('x').run(() => undefined)
+  })
+}
+
 test('many processes that find no tables make them once', async (t) => {
   const peers = Array.from({ length: 8 }, () => peer(t, server.port, { schema: 'fresh' }))
   const tokens = await Promise.all(peers.map(({ locks }) => locks.mutex('first').run(({ token }) => token)))
