@@ -40,12 +40,12 @@ export function openPostgres({ port, name, strategy, subscriber, single = false 
   }
   const size = single ? 1 : 4
   const pool = poolOf(name, size)
-  const ears = subscriber === true ? poolOf(`${name} ear`, 1) : undefined
+  const subscribers = subscriber === true ? poolOf(`${name} subscriber`, 1) : undefined
   const options: PostgresOptions = {
     pool,
     strategy,
     create: false,
-    ...(ears && { listen: ears }),
+    ...(subscribers && { listen: subscribers }),
     ...(single && { connections: 1 }),
   }
   const strained = new Set<() => void>()
@@ -78,7 +78,7 @@ export function openPostgres({ port, name, strategy, subscriber, single = false 
     close: async () => {
       for (const back of strained) back()
       await pool.end()
-      await ears?.end()
+      await subscribers?.end()
     },
   }
 }

@@ -19,8 +19,8 @@ const ignore = () => undefined
 /** The listening connections: each worker's first one, or the one it has for that alone. */
 const listening = `from (select distinct on (application_name) pid, application_name ${ofWorkers}
   order by application_name, backend_start) first
-  where application_name like '% ear' or not exists
-    (select from pg_stat_activity e where e.application_name = first.application_name || ' ear')`
+  where application_name like '% subscriber' or not exists
+    (select from pg_stat_activity e where e.application_name = first.application_name || ' subscriber')`
 
 /** A server setting that takes effect at once on all connections, open ones included. */
 function setting(kind: string, server: PostgresServer, name: string, value: string): Fault {

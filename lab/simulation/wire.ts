@@ -44,7 +44,7 @@ export interface Network<Up, Down> extends Wires {
   /** Connects, and again whenever the connection breaks. `noticed` is called at every change of `up`. */
   connect(
     process: SimulatedProcess,
-    ear: { heard(message: Down): void; noticed(up: boolean): void },
+    end: { heard(message: Down): void; noticed(up: boolean): void },
   ): Wire<Up>
 }
 
@@ -74,7 +74,7 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
     })
   }
 
-  const connect: Network<Up, Down>['connect'] = (process, ear) => {
+  const connect: Network<Up, Down>['connect'] = (process, end) => {
     let up = false
     let closed = false
     let current: { send(message: Up): void; cut(): void; end(): void } | undefined
@@ -103,7 +103,7 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
           toProcess.push(message)
           process.hears(lastDown, () => {
             const first = toProcess.shift() as Down
-            if (here && !closed) ear.heard(first)
+            if (here && !closed) end.heard(first)
           })
         },
       }
@@ -120,7 +120,7 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
           up = false
           current = undefined
           if (closed) return
-          ear.noticed(false)
+          end.noticed(false)
           process.clock.at(process.clock.now() + between(reconnect), open)
         })
       const wire = {
@@ -162,7 +162,7 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
         if (!here || closed) return
         current = wire
         up = true
-        ear.noticed(true)
+        end.noticed(true)
       })
     }
 

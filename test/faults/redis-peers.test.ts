@@ -142,10 +142,10 @@ test('D9, D12: a release notifies one process only', async (t) => {
   const lease = await a.locks.mutex('d12').acquire()
   const waits = others.map(({ locks }) => locks.mutex('d12').acquire())
   await reachable(server, 'd12', 5)
-  const ear = peer(t, server.port).client
+  const subscriber = peer(t, server.port).client
   const heard: string[] = []
-  ear.on('pmessage', (_pattern, _channel, text) => heard.push(text))
-  await ear.psubscribe('hf:c:*')
+  subscriber.on('pmessage', (_pattern, _channel, text) => heard.push(text))
+  await subscriber.psubscribe('hf:c:*')
   await lease.release()
   const first = await Promise.race(waits)
   // What was published before this has been heard before it.

@@ -53,17 +53,17 @@ async function spyOn(t: TestContext, nodes: readonly RedisServer[], home: RedisS
   const clients = nodes.map(
     ({ port }) => new Redis(port, { username: 'spy', password: 'x', protocol: 2, enableReadyCheck: false }),
   )
-  const [reader, ear] = [1, 2].map(
+  const [reader, subscriber] = [1, 2].map(
     () => new Redis(home.port, { username: 'spy', password: 'x', protocol: 2, enableReadyCheck: false }),
   )
-  assert.ok(reader && ear)
+  assert.ok(reader && subscriber)
   t.after(() => {
-    for (const client of [...clients, reader, ear]) client.disconnect()
+    for (const client of [...clients, reader, subscriber]) client.disconnect()
   })
   await assert.rejects(reader.set('hf:{x}', '1'), /NOPERM/)
   const seen = new Set<string>()
-  ear.on('pmessage', (_pattern, _channel, text: string) => void seen.add(text))
-  await ear.psubscribe('hf:c:*')
+  subscriber.on('pmessage', (_pattern, _channel, text: string) => void seen.add(text))
+  await subscriber.psubscribe('hf:c:*')
   return {
     seen,
     /** One after the other: a burst would leave this process no time to react to each. */

@@ -121,7 +121,7 @@ export const differences: readonly Difference[] = [
     is: 'in part',
     answers: { 'requests for a lock': ['2'] },
     because:
-      '`traits.acquireMany` is not `true`: `locks.all` takes one after the other, in one order for everybody, and gives all back when one cannot be had.',
+      '`traits.acquireMany` is not `true`: `locks.all` takes one after the other, in one order for everybody, and gives all back when one of them is not free.',
   },
   {
     id: 'line',

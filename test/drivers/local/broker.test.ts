@@ -25,7 +25,7 @@ interface Peer {
   leave(bye?: boolean): void
 }
 
-interface Desk {
+interface Setup {
   readonly clock: FakeClock
   readonly broker: Broker
   readonly directory: string
@@ -35,10 +35,10 @@ interface Desk {
   usedClosed: number
   enter(who?: Partial<Hello>): Peer
   /** Another broker after this one, from its journal. */
-  successor(): Desk
+  successor(): Setup
 }
 
-function desk(directory = freshDirectory(), clock = fakeClock()): Desk {
+function setUp(directory = freshDirectory(), clock = fakeClock()): Setup {
   const self = { full: undefined as Error | undefined, usedClosed: 0 }
   const failing = (journal: Journal): Journal => {
     let closed = false
@@ -106,7 +106,7 @@ function desk(directory = freshDirectory(), clock = fakeClock()): Desk {
     enter,
     successor() {
       broker.stop()
-      return desk(directory, clock)
+      return setUp(directory, clock)
     },
   })
 }
@@ -130,7 +130,7 @@ async function endedProcess(): Promise<ProcessIdentity> {
 }
 
 test('a free lock is granted, a taken one is waited for, and the release grants it in the same step', () => {
-  const { enter, clock, broker } = desk()
+  const { enter, clock, broker } = setUp()
   const [a, b] = [enter(), enter()]
   a.call(...acquire('a'))
   b.call(...acquire('b'))
@@ -147,7 +147,7 @@ test('a free lock is granted, a taken one is waited for, and the release grants 
 })
 
 test('the holder learns when another client starts and stops waiting, and not of its own waits', () => {
-  const { enter, broker } = desk()
+  const { enter, broker } = setUp()
   const [a, b] = [enter(), enter()]
   a.call(...acquire('a'))
   a.call(...acquire('a2'))
@@ -163,7 +163,7 @@ test('the holder learns when another client starts and stops waiting, and not of
 })
 
 test('an overdue and a forced holder are notified that they have lost', async () => {
-  const { enter, clock, broker } = desk()
+  const { enter, clock, broker } = setUp()
   const [a, b] = [enter(), enter()]
   a.call(...acquire('a', { ttl: 100 }))
   b.call(...acquire('b', { ttl: 9000 }))
@@ -177,7 +177,7 @@ test('an overdue and a forced holder are notified that they have lost', async ()
 })
 
 test('a client that disconnects cleanly releases everything, including queue entries', () => {
-  const { enter, broker } = desk()
+  const { enter, broker } = setUp()
   const [a, b, c] = [enter(), enter(), enter()]
   a.call(...acquire('a'))
   b.call(...acquire('b'))
@@ -189,7 +189,7 @@ test('a client that disconnects cleanly releases everything, including queue ent
 })
 
 test('a client that is cut off and lives keeps its hold, and not its position in the queue', async () => {
-  const { enter, clock, broker } = desk()
+  const { enter, clock, broker } = setUp()
   const [a, b, c] = [enter(), enter(), enter()]
   a.call(...acquire('a', { ttl: 10_000 }))
   b.call(...acquire('b'))
@@ -206,9 +206,9 @@ test('a client that is cut off and lives keeps its hold, and not its position in
 })
 
 test('a call that arrives again does not shorten a hold extended since, nor after the broker was replaced', async () => {
-  const place = desk()
+  const place = setUp()
   const a = place.enter()
-  const ends = async (at: Desk) => {
+  const ends = async (at: Setup) => {
     const reader = at.enter({ client: 'reader' })
     reader.call('inspect', 'x')
     const [, , answer] = reader.heard()[0] as [number, string, { holders: { expiresIn: number }[] }]
@@ -227,7 +227,7 @@ test('a call that arrives again does not shorten a hold extended since, nor afte
 })
 
 test('a waiter that is cut off and comes back keeps waiting', () => {
-  const { enter, broker } = desk()
+  const { enter, broker } = setUp()
   const [a, b] = [enter(), enter()]
   a.call(...acquire('a'))
   b.call(...acquire('b'))
@@ -245,7 +245,7 @@ test('a waiter that is cut off and comes back keeps waiting', () => {
 })
 
 test('a client that reconnects without naming a hold has released it; an attempt it still asks for keeps it', () => {
-  const { enter, broker } = desk()
+  const { enter, broker } = setUp()
   const [a, c] = [enter(), enter()]
   a.call(...acquire('a'))
   c.call(...acquire('c'))
@@ -261,7 +261,7 @@ test('a client that reconnects without naming a hold has released it; an attempt
 })
 
 test('a client that reconnects learns whether others wait now', () => {
-  const { enter, broker } = desk()
+  const { enter, broker } = setUp()
   const [a, b] = [enter(), enter()]
   a.call(...acquire('a'))
   a.leave()
@@ -272,7 +272,7 @@ test('a client that reconnects learns whether others wait now', () => {
 })
 
 test('a process that is over has released everything the moment its connection ends', async () => {
-  const { enter, broker } = desk()
+  const { enter, broker } = setUp()
   const dead = enter({ mark: await endedProcess() })
   const next = enter()
   dead.call(...acquire('a'))
@@ -283,7 +283,7 @@ test('a process that is over has released everything the moment its connection e
 })
 
 test('a client that could not read which boot it is of keeps its hold when it is cut off', () => {
-  const { enter, broker } = desk()
+  const { enter, broker } = setUp()
   const [holder, next] = [enter({ mark: { ...here, boot: '', start: '' } }), enter()]
   holder.call(...acquire('a'))
   holder.leave()
@@ -293,7 +293,7 @@ test('a client that could not read which boot it is of keeps its hold when it is
 })
 
 test('an absent holder loses by its ttl, as any other', async () => {
-  const { enter, clock, broker } = desk()
+  const { enter, clock, broker } = setUp()
   const [a, b] = [enter(), enter()]
   a.call(...acquire('a', { ttl: 300 }))
   b.call(...acquire('b'))
@@ -306,7 +306,7 @@ test('an absent holder loses by its ttl, as any other', async () => {
 })
 
 test('a repeated claim whose hold has expired unnoticed is answered: the hold is lost, and a new one is granted', () => {
-  const { enter, clock, broker } = desk()
+  const { enter, clock, broker } = setUp()
   const [a, b] = [enter(), enter()]
   const told = ({ heard }: Peer) => heard().map(([id, what]) => [id === 0, what])
   a.call(...acquire('a', { ttl: 100 }))
@@ -336,7 +336,7 @@ test('a repeated claim whose hold has expired unnoticed is answered: the hold is
 })
 
 test('the next broker keeps what live processes hold, frees what the dead held, and mints greater tokens', async () => {
-  const first = desk()
+  const first = setUp()
   const [a, dead] = [first.enter(), first.enter({ mark: await endedProcess() })]
   a.call(...acquire('a', { ttl: 5000 }))
   dead.call('acquire', 'y', 'd', 'x', 5000, true, 0, '')
@@ -358,7 +358,7 @@ test('the next broker keeps what live processes hold, frees what the dead held, 
 })
 
 test('the next broker knows what was released, so that a repeated release is no loss', () => {
-  const first = desk()
+  const first = setUp()
   const a = first.enter()
   a.call(...acquire('a'))
   a.call('release', 'x', 'a', 0)
@@ -371,7 +371,7 @@ test('the next broker knows what was released, so that a repeated release is no 
 })
 
 test('those who come back with a ticket stand ahead of those who came later', () => {
-  const first = desk()
+  const first = setUp()
   const [a, b] = [first.enter(), first.enter()]
   a.call(...acquire('a'))
   b.call(...acquire('b'))
@@ -386,7 +386,7 @@ test('those who come back with a ticket stand ahead of those who came later', ()
 })
 
 test('on a full disk nothing is granted or prolonged, ends go on, and nothing refused is in the journal', () => {
-  const place = desk()
+  const place = setUp()
   const [a, b] = [place.enter(), place.enter()]
   a.call(...acquire('a'))
   b.call(...acquire('b'))
@@ -413,7 +413,7 @@ test('on a full disk nothing is granted or prolonged, ends go on, and nothing re
 })
 
 test('the first waiting process is asked to stand by, and the next one when it has gone', () => {
-  const { enter, broker } = desk()
+  const { enter, broker } = setUp()
   const other = { ...here, pid: here.pid + 1 }
   const [a, same, one, two] = [enter(), enter(), enter({ mark: other }), enter({ mark: other })]
   const asked = (peer: Peer) => peer.heard().filter(([id, what]) => id === 0 && what === 'standby').length
@@ -429,7 +429,7 @@ test('the first waiting process is asked to stand by, and the next one when it h
 })
 
 test('a broker that has stopped answers nothing, and leaves its journal alone: the number may be that of another file by then', async () => {
-  const stopping = desk()
+  const stopping = setUp()
   const { enter, clock, broker } = stopping
   const [a, b, c] = [enter(), enter({ mark: await endedProcess() }), enter()]
   a.call(...acquire('a', { ttl: 60_000 }))
@@ -449,7 +449,7 @@ test('a broker that has stopped answers nothing, and leaves its journal alone: t
 })
 
 test('list and inspect show holders and waiters, and nothing overdue', async () => {
-  const { enter, clock, broker } = desk()
+  const { enter, clock, broker } = setUp()
   const a = enter()
   a.call('acquire', 'p:1', 'a', 'x', 1000, true, 0, 'a note')
   a.call('acquire', 'p:2', 'b', 's', 10, true, 0, '')

@@ -73,7 +73,7 @@ for (const n of [2, 16, 64]) {
 test('a thousand requests in one process cost the server next to nothing', async (t) => {
   const { locks, client } = peer(t, server.port)
   const lock = locks.mutex('local')
-  // The first one to be passed on opens the ear; from then on it is known that nobody else waits.
+  // The first one to be passed on opens the subscriber; from then on it is known that nobody else waits.
   await Promise.all(Array.from({ length: 40 }, () => lock.run(() => undefined)))
   await until(async () => ((await client.pubsub('CHANNELS', 'hf:c:*')) as unknown[]).length === 1)
   await commands(client)

@@ -22,9 +22,9 @@ async function wired(
 ): Promise<Peer & { readonly talk: TcpProxy; readonly hear: TcpProxy }> {
   const [talk, hear] = [await startProxy({ port: server.port }), await startProxy({ port: server.port })]
   // Its own copies of the subscriber go where the subscriber goes.
-  const ear = driverOf(t, hear.port, { ioredis: { lazyConnect: true } }).client
-  await ear.connect()
-  const wired = driverOf(t, talk.port, { subscriber: ear, ...options })
+  const subscriber = driverOf(t, hear.port, { ioredis: { lazyConnect: true } }).client
+  await subscriber.connect()
+  const wired = driverOf(t, talk.port, { subscriber, ...options })
   t.after(async () => {
     await talk.stop()
     await hear.stop()
@@ -102,9 +102,9 @@ test('a hand-over is two commands: the release, and one request of the next wait
 test('dead waiter gets the lock: a killed process is skipped at once', async (t) => {
   const first = await held(t, 'dead')
   const living = driverOf(t, server.port, { env: { clock: withoutLooking() } })
-  const ear = driverOf(t, server.port).client
+  const subscriber = driverOf(t, server.port).client
   // Granted to it by mistake, the lock would be taken for ten minutes.
-  const dying = driverOf(t, server.port, { subscriber: ear })
+  const dying = driverOf(t, server.port, { subscriber })
   void dying.driver.acquire(claim('dead', { ttl: 600_000 }), waiting()).catch(() => undefined)
   await inLine('dead', 1)
   const channel = /hf:c:\S+/.exec(String(await server.cli('HVALS', 'hf:{dead}')))?.[0] ?? assert.fail()
@@ -112,7 +112,7 @@ test('dead waiter gets the lock: a killed process is skipped at once', async (t)
   await inLine('dead', 2)
   const listening = async () => ((await server.cli('PUBSUB', 'NUMSUB', channel)) as unknown[])[1]
   dying.client.disconnect()
-  ear.disconnect()
+  subscriber.disconnect()
   await until(async () => (await listening()) === 0)
   let grant: Awaited<typeof asked>
   void asked.then((granted) => {
@@ -201,8 +201,8 @@ test('fairness: a waiter whose subscriber is reconnecting is passed over and kee
 test('fairness: a waiter whose subscriber is at another server is not passed over: it polls, and the lock stays free for it', async (t) => {
   const elsewhere = await startRedis()
   t.after(() => elsewhere.stop())
-  const ear = driverOf(t, elsewhere.port).client
-  const { driver } = driverOf(t, server.port, { subscriber: ear })
+  const subscriber = driverOf(t, elsewhere.port).client
+  const { driver } = driverOf(t, server.port, { subscriber })
   const first = await held(t, 'deaf')
   const deaf = claim('deaf', { ttl: 30_000 })
   const asked = driver.acquire(deaf, waiting())

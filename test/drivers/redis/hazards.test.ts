@@ -151,8 +151,8 @@ test('an anchor dies with its connection: a push after a reconnect is confirmed 
   const proxy = await startProxy({ port: server.port })
   t.after(() => proxy.stop())
   const holder = driverOf(t, server.port)
-  const ear = peer(t, server.port).client
-  const waiter = driverOf(t, proxy.port, { subscriber: ear, env: { clock: withoutLooking() } })
+  const subscriber = peer(t, server.port).client
+  const waiter = driverOf(t, proxy.port, { subscriber, env: { clock: withoutLooking() } })
   const first = await holder.driver.acquire(claim('anchor', { ttl: 30_000 }), waiting())
   const asked = waiter.driver.acquire(claim('anchor', { ttl: 30_000 }), waiting())
   await until(async () => String(await server.cli('HVALS', 'hf:{anchor}')).includes('hf:c:'))

@@ -336,9 +336,9 @@ test('a reused lease moves to another process with its token', async (t) => {
 /** A process behind two cables: one for its commands, one for what is pushed to it. */
 async function wired(t: TestContext): Promise<Peer & { readonly talk: Cable; readonly hear: Cable }> {
   const [talk, hear] = [await startProxy({ port: server.port }), await startProxy({ port: server.port })]
-  const ear = peer(t, hear.port, { ioredis: { lazyConnect: true } }).client
-  await ear.connect()
-  const made = peer(t, talk.port, { subscriber: ear })
+  const subscriber = peer(t, hear.port, { ioredis: { lazyConnect: true } }).client
+  await subscriber.connect()
+  const made = peer(t, talk.port, { subscriber })
   t.after(async () => {
     await talk.stop()
     await hear.stop()

@@ -240,18 +240,18 @@ for (const library of ['ioredis', 'node-redis'] as const) {
 }
 
 test('a subscriber of your own is used and stays open', async (t) => {
-  const ear = peer(t, server.port).client
-  const { locks, client } = peer(t, server.port, { subscriber: ear })
+  const subscriber = peer(t, server.port).client
+  const { locks, client } = peer(t, server.port, { subscriber })
   const other = peer(t, server.port)
-  const lease = await other.locks.mutex('own ear').acquire()
-  const asked = locks.mutex('own ear').acquire()
+  const lease = await other.locks.mutex('own subscriber').acquire()
+  const asked = locks.mutex('own subscriber').acquire()
   await until(async () => String(await client.call('CLIENT', 'LIST')).includes('sub=1'))
-  assert.equal((ear as unknown as { mode?: string }).mode !== undefined, true)
+  assert.equal((subscriber as unknown as { mode?: string }).mode !== undefined, true)
   await lease.release()
   await (await asked).release()
   await locks.close()
   await until(async () => !String(await client.call('CLIENT', 'LIST')).includes('sub=1'))
-  assert.equal(ear.status, 'ready')
+  assert.equal(subscriber.status, 'ready')
 })
 
 after(leakCheck)

@@ -44,17 +44,17 @@ async function spyOn(t: TestContext) {
   const open = ({ port }: RedisServer) =>
     new Redis(port, { username: 'spy', password: 'x', protocol: 2, enableReadyCheck: false })
   const clients = servers.map(open)
-  const ears = servers.map(open)
+  const subscribers = servers.map(open)
   t.after(() => {
-    for (const client of [...clients, ...ears]) client.disconnect()
+    for (const client of [...clients, ...subscribers]) client.disconnect()
   })
   const [first] = clients
   assert.ok(first)
   await assert.rejects(first.set('hf:{x}', '1'), /NOPERM/)
   const seen: { readonly channel: string; readonly text: string }[] = []
-  for (const ear of ears) {
-    ear.on('pmessage', (_pattern, channel, text) => seen.push({ channel, text }))
-    await ear.psubscribe('hf:*')
+  for (const subscriber of subscribers) {
+    subscriber.on('pmessage', (_pattern, channel, text) => seen.push({ channel, text }))
+    await subscriber.psubscribe('hf:*')
   }
   return {
     seen,

@@ -104,11 +104,11 @@ test('a waiter is queued until it holds, however late it asks and whatever its r
   assert.ok(server)
   const keys = ['redlock{place}', 'marker of the place'] as const
   await server.cli('SET', keys[1], 'boot')
-  const ear = new Redis(server.port)
-  t.after(() => ear.disconnect())
-  await ear.subscribe('b', 'd')
+  const subscriber = new Redis(server.port)
+  t.after(() => subscriber.disconnect())
+  await subscriber.subscribe('b', 'd')
   const heard: string[] = []
-  ear.on('message', (_, text) => heard.push(text))
+  subscriber.on('message', (_, text) => heard.push(text))
   let ballot = Date.now() * 1_000 + 3_600_000_000
   const told = async (script: string, n: number, ...args: readonly (string | number)[]) =>
     String(await server.cli('EVAL', script, n, ...keys.slice(0, n), ...args)).slice(0, 1)
@@ -154,7 +154,7 @@ test('a waiter is queued until it holds, however late it asks and whatever its r
   // By the release, the two tries, the round without a majority, after which it is last in the queue, the third try, and the other one that leaves.
   assert.deepEqual(heard.slice(0, -1), ['b', 'b', 'b', 'd', 'd', 'b'])
 
-  await ear.unsubscribe('b')
+  await subscriber.unsubscribe('b')
   later()
   assert.equal(await ask('c'), 'y', 'who does not hear it is gone')
   assert.deepEqual(await line(), [])
