@@ -35,7 +35,8 @@ class Gate {
   /** Requests in transit fail, as on a re-established connection. */
   open(): void {
     this.#shut = false
-    for (const fail of this.#stuck) fail(new BackendError('the gate', 'the connection was lost'))
+    for (const fail of this.#stuck)
+      fail(new BackendError('the gate', 'the connection was lost', { transient: true }))
     this.#stuck.clear()
   }
 

@@ -1,6 +1,6 @@
 /**
  * Compare-and-set loop over one cell, for the primitives: retries while the store is failing until the bounds end,
- * and decides anew on the present value after a conflict.
+ * and decides anew on the present value after a conflict. A refusal that lasts ends it at once, as it ends an acquire.
  */
 
 import { type Cell, type Cells, maxCellBytes } from './cell.js'
@@ -113,7 +113,13 @@ export class CellRef {
     const stop = clock.at(clock.now() + every, () => controller.abort(enough))
     try {
       bounds.signal.throwIfAborted()
-      const inner: Deadline = { signal: controller.signal, once: false, error: undefined, answered: true }
+      const inner: Deadline = {
+        signal: controller.signal,
+        once: false,
+        error: undefined,
+        answered: true,
+        patient: bounds.patient,
+      }
       await this.retrying(inner, () => this.#cells.changed(this.key, version, controller.signal))
     } catch (error) {
       if (error !== enough) throw error
@@ -123,7 +129,7 @@ export class CellRef {
     }
   }
 
-  /** Sends the request until the store replies or the bounds end, even when the request ignores its bounds. */
+  /** Sends the request until the store replies, refuses for good or the bounds end, even when the request ignores its bounds. */
   async retrying<T>(bounds: Deadline, ask: () => Promise<T>): Promise<T> {
     for (;;) {
       bounds.signal.throwIfAborted()
@@ -134,6 +140,7 @@ export class CellRef {
         return answer
       } catch (error) {
         if (!(error instanceof BackendError) || error.code === 'CLOSED') throw error
+        if (!error.transient && !bounds.patient) throw error
         bounds.error = error
         await this.#sleep(bounds.signal)
       }

@@ -24,8 +24,8 @@ export interface CellChange {
 
 /**
  * Keys follow the rules for names of locks, up to {@link maxKeyBytes}, and never collide with them: the mutex `x` and
- * the cell `x` are two things. All three methods reject with BackendError when the store cannot be used, and with the
- * signal's reason when the signal aborts first.
+ * the cell `x` are two things. All three methods reject with BackendError when the store cannot be used, `transient` where
+ * the same request may succeed soon, and with the signal's reason when the signal aborts first.
  */
 export interface Cells {
   /** The present cell: at least as new as anything that was written or read before the call. */

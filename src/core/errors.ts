@@ -289,6 +289,8 @@ export class BackendError extends HoldfastError {
   readonly tried: number | undefined
   /** For drivers: the cause is silence, not a refusal. */
   readonly unanswered: boolean
+  /** For drivers: the same request may succeed soon. A refusal that lasts until somebody acts ends a wait at once. @default `unanswered` */
+  readonly transient: boolean
   /** The store answers, but grants nothing yet, because it may have forgotten locks. */
   readonly quarantined: boolean
   constructor(
@@ -298,6 +300,7 @@ export class BackendError extends HoldfastError {
       readonly cause?: unknown
       readonly closed?: boolean
       readonly unanswered?: boolean
+      readonly transient?: boolean
       readonly tried?: number
       readonly quarantined?: boolean
     } = {},
@@ -310,6 +313,7 @@ export class BackendError extends HoldfastError {
     this.tried = options.tried
     this.quarantined = options.quarantined ?? false
     this.unanswered = options.unanswered ?? (options.tried !== undefined || reason !== undefined)
+    this.transient = options.transient ?? this.unanswered
     this.code = options.closed === true ? 'CLOSED' : options.tried === undefined ? 'BACKEND' : 'UNAVAILABLE'
   }
 

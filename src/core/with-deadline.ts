@@ -29,6 +29,8 @@ export interface Deadline {
   readonly signal: AbortSignal
   /** One read only. */
   readonly once: boolean
+  /** Also a refusal that lasts is retried: somebody may mend the store in time. */
+  readonly patient: boolean
   /** Why the store could not serve the last request; the work goes on trying. */
   error: BackendError | undefined
   /** Has the store replied yet? */
@@ -60,13 +62,13 @@ const readTimeout = 10_000
 
 /**
  * Runs `work` within its bounds, and keeps the process alive meanwhile unless `ref` is false. Resolves with
- * {@link TimedOut} when the time was over first. `also` ends the work as `signal` does; it is for internal use, such as
- * the signal of a lease that the work depends on.
+ * {@link TimedOut} when the time was over first. The rest is for internal use: `also` ends the work as `signal` does, such
+ * as the signal of a lease that the work depends on; `patient` is for work that follows what was done already.
  * @throws TypeError, RangeError for bad options; the reason of `signal` or `also`; what `work` throws
  */
 export async function withDeadline<R>(
   engine: Engine,
-  options: WaitOptions & { readonly ref?: boolean; readonly also?: AbortSignal },
+  options: WaitOptions & { readonly ref?: boolean; readonly also?: AbortSignal; readonly patient?: boolean },
   work: (bounds: Deadline) => Promise<R>,
 ): Promise<R | TimedOut> {
   engine.assertOpen()
@@ -84,6 +86,7 @@ export async function withDeadline<R>(
   const bounds: Deadline = {
     signal: controller.signal,
     once: wait === 0,
+    patient: options.patient ?? false,
     error: undefined,
     answered: false,
   }

@@ -128,7 +128,7 @@ export class LeaderTerm implements Term {
     const wait = this.lease.hold.watchdog.ttl
     const former = { ...this.#record, cellRef: this.#cellRef, isPresent: this.#isPresent }
     const followed = (bounds: Deadline) => isFollowedBy(candidate, former, bounds)
-    return (await withDeadline(engine, { wait }, followed)) === true
+    return (await withDeadline(engine, { wait, patient: true }, followed)) === true
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -187,11 +187,14 @@ async function put(
   const wait = Math.min(lease.remaining(), maxKeep)
   // Even an error that is not kept at all is delivered to those who watch.
   const replacement = { value: JSON.stringify(kept), keep: Math.max(keep, 1) }
-  const done = await withDeadline(cellRef.engine, { wait: Math.max(wait, 1) }, (bounds: Deadline) =>
-    cellRef.update(
-      (cell) => ((parseStored(cell)?.token ?? 0) >= lease.token ? undefined : replacement),
-      bounds,
-    ),
+  const done = await withDeadline(
+    cellRef.engine,
+    { wait: Math.max(wait, 1), patient: true },
+    (bounds: Deadline) =>
+      cellRef.update(
+        (cell) => ((parseStored(cell)?.token ?? 0) >= lease.token ? undefined : replacement),
+        bounds,
+      ),
   )
   return !(done instanceof TimedOut) && parseStored(done)?.token === lease.token ? 'kept' : 'late'
 }

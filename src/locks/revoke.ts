@@ -95,7 +95,7 @@ export async function revoke(
     { signal },
   )
   const left = attempts.some(mayBeCached) ? standInLine(engine, name, grace, signal) : undefined
-  const until = { wait: Math.max(1, grace), ...(signal !== undefined && { signal }) }
+  const until = { wait: Math.max(1, grace), patient: true, ...(signal !== undefined && { signal }) }
   const gone = await withDeadline(engine, until, (bounds) =>
     cell.waitUntil(
       async () => (await held(holding, attempts, bounds)) === 0 || undefined,
@@ -169,7 +169,7 @@ export function onRevoke(engine: Engine, lease: Lease, listener: (asked: RevokeR
   const listen = async () => {
     let last = ''
     for (;;) {
-      const forEver = { wait: Number.POSITIVE_INFINITY, signal, ref: false }
+      const forEver = { wait: Number.POSITIVE_INFINITY, signal, ref: false, patient: true }
       const request = await withDeadline(engine, forEver, (bounds) =>
         cell.waitUntil((cell) => {
           const found = cell && (JSON.parse(cell.value) as Request)

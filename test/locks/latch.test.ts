@@ -108,7 +108,7 @@ function losing(store: ReturnType<typeof memory>, meanwhile: () => Promise<void>
           if (change.value !== undefined || !first) return answer
           first = false
           await meanwhile()
-          throw new BackendError('memory', 'the answer was lost')
+          throw new BackendError('memory', 'the answer was lost', { unanswered: true })
         },
       },
     }

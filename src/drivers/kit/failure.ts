@@ -36,16 +36,13 @@ export function failureClassifier(store: string): (error: unknown) => Failure {
   return (error) => {
     if (error instanceof BackendError) return { error, transient: false, ambiguous: false }
     const message = error instanceof Error ? error.message : String(error)
-    const reported = new BackendError(store, message, {
-      cause: error,
-      unanswered: error instanceof NoResponseError,
-    })
-    if (error instanceof NoResponseError)
-      return { error: reported, transient: true, ambiguous: error.wasSent }
-    if (error instanceof ServerRefusal) {
-      const { transient, repeated } = error
-      return { error: reported, transient, ambiguous: transient || repeated }
-    }
-    return { error: reported, transient: error instanceof InconclusiveError, ambiguous: true }
+    const unanswered = error instanceof NoResponseError
+    const transient =
+      error instanceof ServerRefusal ? error.transient : unanswered || error instanceof InconclusiveError
+    const reported = new BackendError(store, message, { cause: error, unanswered, transient })
+    if (unanswered) return { error: reported, transient, ambiguous: error.wasSent }
+    if (error instanceof ServerRefusal)
+      return { error: reported, transient, ambiguous: transient || error.repeated }
+    return { error: reported, transient, ambiguous: true }
   }
 }

@@ -141,7 +141,7 @@ function failure(
   cause: unknown,
   unanswered: boolean = transient && ambiguous,
 ): Failure {
-  return { transient, ambiguous, error: new BackendError('mysql', message, { cause, unanswered }) }
+  return { transient, ambiguous, error: new BackendError('mysql', message, { cause, unanswered, transient }) }
 }
 
 interface Fields {

@@ -56,9 +56,13 @@ export function toFailure(error: unknown): Failure {
   if (sqlState && !connectionCodes.some((start) => code.startsWith(start))) {
     const known = (table: Readonly<Record<string, string>>) => table[code] ?? table[code.slice(0, 2)]
     const soon = known(transientCodes)
+    const transient = soon !== undefined
     const why = soon ?? known(permanentCodes) ?? message
-    const text = new BackendError('postgres', `the server refused (${code}): ${why}`, { cause: error })
-    return { transient: soon !== undefined, ambiguous: false, error: text }
+    const text = new BackendError('postgres', `the server refused (${code}): ${why}`, {
+      cause: error,
+      transient,
+    })
+    return { transient, ambiguous: false, error: text }
   }
   if (code === 'CONNECTION_ENDED' || code === 'POOL_ENDED') {
     const text = 'the pool was ended; end it after the locks'

@@ -79,7 +79,8 @@ export function toFailure(thrown: unknown, { ended, outage }: Pick<Connection, '
   const code = /^[A-Z]+(?= |$)/.exec(message)?.[0] ?? ''
   const soon = transientCodes[code]
   const never = lastingRefusal(message)
-  if (soon !== undefined) return { transient: true, ambiguous: false, error: refusalError(code, soon, error) }
+  if (soon !== undefined)
+    return { transient: true, ambiguous: false, error: refusalError(code, soon, error, true) }
   if (never !== undefined) return { transient: false, ambiguous: false, error: refusalError(...never, error) }
   // The scripts' own word.
   if (code === 'NOINFO') return { transient: false, ambiguous: false, error: new NoInfoError() }
@@ -124,8 +125,8 @@ export function isRefusal({ message }: Error): boolean {
   return /^(NOPERM|ERR) /.test(message)
 }
 
-function refusalError(code: string, what: string, cause: unknown): BackendError {
-  return new BackendError('redis', refusalText(code, what), { cause })
+function refusalError(code: string, what: string, cause: unknown, transient = false): BackendError {
+  return new BackendError('redis', refusalText(code, what), { cause, transient })
 }
 
 export function refusalText(code: string, what: string): string {

@@ -180,6 +180,7 @@ export function createRuntime(
       new BackendError(
         'redis',
         `${got} of ${replicas} replicas acknowledged within ${replicaTimeout} ms; the grant does not count`,
+        { transient: true },
       ),
     async close() {
       closed = true
