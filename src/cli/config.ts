@@ -25,6 +25,7 @@ import { dirname, join } from 'node:path'
 import { badInput, type CliError } from './exit.js'
 import { didYouMean } from './nearest.js'
 import { plain } from './print.js'
+import { findRepeatedKeys } from './repeated-keys.js'
 
 export interface Config {
   readonly file: string
@@ -87,7 +88,9 @@ function readConfig(folder: string): Config | undefined {
   const found = readContent(own)
   if (found !== undefined) {
     refuseWritable(own, found.stats)
-    return read(own, '', parsed(own, found.text))
+    const value = parsed(own, found.text)
+    refuseRepeated(own, found.text, () => true)
+    return read(own, '', value)
   }
   const manifest = join(folder, 'package.json')
   const other = readContent(manifest)
@@ -96,6 +99,7 @@ function readConfig(folder: string): Config | undefined {
   // Most manifests that mention holdfast only depend on it.
   if (!isObject(whole) || !Object.hasOwn(whole, 'holdfast')) return undefined
   refuseWritable(manifest, other.stats)
+  refuseRepeated(manifest, other.text, ([first]) => first === 'holdfast')
   return read(manifest, 'holdfast.', whole['holdfast'])
 }
 
@@ -150,6 +154,13 @@ function parsed(file: string, text: string): unknown {
     const at = /position \d+/.exec((error as Error).message)?.[0]
     throw badInput(`${plain(file)} is not JSON${at === undefined ? '' : `, at ${at}`}`)
   }
+}
+
+/** Of two stores with one name, each reader of the file may take another one. */
+function refuseRepeated(file: string, text: string, isOurs: (path: readonly string[]) => boolean): void {
+  const path = findRepeatedKeys(text).find(isOurs)
+  if (path === undefined) return
+  throw badInput(`${plain(file)} has ${plain(path.join('.'))} twice; remove one of them`)
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> =>

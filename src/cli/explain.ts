@@ -2,8 +2,9 @@
 import type { StoreTarget } from './connect.js'
 import { CliError, exits, toExitCode } from './exit.js'
 import { refusals, unreachable } from './knock.js'
-import { OtherServer, otherServer, parseScheme } from './other-server.js'
+import { OtherServer, otherServer, parseScheme, withoutTls } from './other-server.js'
 import { brief, plain } from './print.js'
+import { hostPort } from './url.js'
 
 /** @throws CliError if every host refuses a connection */
 export async function probe(store: StoreTarget): Promise<void> {
@@ -35,6 +36,13 @@ export async function explain(
   const why = brief(error.message)
   if (isLogin(error))
     return unusable(`the login was refused: ${why}; ${loginHint(parseScheme(store.url))}`, store, error)
+  const [host] = store.hosts
+  if (host !== undefined && refusesTls(error))
+    return unusable(
+      `${withoutTls(hostPort(host), parseScheme(store.url))} (the client says: ${why})`,
+      store,
+      error,
+    )
   const other = await otherServer(store)
   if (other !== undefined) return unusable(`${other} (the client says: ${why})`, store, error)
   return unusable(plain(error.message), store, error, lastError?.())
@@ -52,6 +60,14 @@ function isLogin(error: Error): boolean {
   if (/(?:NOAUTH|WRONGPASS) |the (?:login|token) was refused|client password must be/.test(error.message))
     return true
   return error.cause instanceof Error && isLogin(error.cause)
+}
+
+/** Clients that ask the server for TLS before they log in: pg has only a message, mysql2 a code. */
+function refusesTls(error: Error): boolean {
+  const { code } = error as { code?: unknown }
+  if (code === 'HANDSHAKE_NO_SSL_SUPPORT' || error.message === 'The server does not support SSL connections')
+    return true
+  return error.cause instanceof Error && refusesTls(error.cause)
 }
 
 const variables: Readonly<Record<string, string>> = {

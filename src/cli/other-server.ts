@@ -51,10 +51,16 @@ export async function otherServer({ url, hosts, tls }: StoreTarget): Promise<str
     const hint = `${at} speaks TLS: add ?tls=true, and ca=FILE for an authority of your own`
     return tls === undefined && (await speaksTls(host)) ? hint : undefined
   }
-  if (tls !== undefined)
-    return `${at} answers without TLS: ${scheme === 'rediss' ? 'write redis:// instead of rediss://' : 'leave out ?tls=true, and ca, cert and key'}`
+  if (tls !== undefined) return withoutTls(at, scheme)
   if (kind.schemes.includes(scheme)) return undefined
   return `${at} is ${kind.name}: write ${kind.schemes[0]}:// instead of ${scheme}://`
+}
+
+/** The URL asks for TLS, and the server has none. @param at its host and port */
+export function withoutTls(at: string, scheme: string): string {
+  const remedy =
+    scheme === 'rediss' ? 'write redis:// instead of rediss://' : 'leave out ?tls=true, and ca, cert and key'
+  return `${at} answers without TLS: ${remedy}`
 }
 
 export function parseScheme(url: string): string {

@@ -162,6 +162,11 @@ const refused: readonly [what: string, content: unknown, complaint: RegExp][] = 
     { stores: good, default: 'stagin' },
     /default must be the name of one of .*; did you mean 'staging'\?/,
   ],
+  [
+    'two stores of one name',
+    '{ "stores": { "prod": "redis://:s3cret@h", "ci": "local:", "prod": "local:" } }',
+    /holdfast\.json has stores\.prod twice; remove one of them/,
+  ],
   ['what is not JSON', '{ "stores": { "prod": "redis://:s3cret@h" }, }', /holdfast\.json is not JSON/],
   [
     'a password',
@@ -185,6 +190,17 @@ const refused: readonly [what: string, content: unknown, complaint: RegExp][] = 
     /store 'prdo' in .*: memory: locks live inside one process/,
   ],
 ]
+test('package.json: of keys that are there twice, only those of holdfast are refused', async () => {
+  const manifest = (more: string) =>
+    `{ "scripts": { "a": "b", "a": "c" }, "holdfast": { "stores": { "prdo": "${local('a')}"${more} } } }`
+  const fine = project({ 'package.json': manifest('') })
+  assert.equal((await fine.run('ls --on prdo')).code, 0)
+  const twice = project({ 'package.json': manifest(', "\\u0070rdo": "local:"') })
+  const { code, stderr } = await twice.run('ls --on prdo')
+  assert.match(stderr, /package\.json has holdfast\.stores\.prdo twice; remove one of them/)
+  assert.equal(code, 64)
+})
+
 for (const [what, content, complaint] of refused) {
   test(`${what} is refused`, async () => {
     const { run } = project({ 'holdfast.json': content })

@@ -6,6 +6,7 @@ import { after, before, describe, it } from 'node:test'
 import { leakCheck } from '../support/leaks.js'
 import { startConsul } from '../support/servers/consul.js'
 import { startEtcd } from '../support/servers/etcd.js'
+import { startMysql } from '../support/servers/mysql.js'
 import { checkout } from '../support/servers/places.js'
 import { freePort } from '../support/servers/ports.js'
 import { startPostgres } from '../support/servers/postgres.js'
@@ -66,10 +67,14 @@ describe('a URL with TLS where the server speaks none', () => {
     etcd: startEtcd,
     consul: startConsul,
     zookeeper: startZookeeper,
+    postgres: startPostgres,
+    mysql: startMysql,
   }))
     it(`${scheme}: every command says what to leave out`, async () => {
       const server = await start()
-      const on = ['--on', `${scheme}://127.0.0.1:${server.port}?tls=true`]
+      const at = { postgres: 'postgres@127.0.0.1', mysql: 'root@localhost' }[scheme] ?? '127.0.0.1'
+      const path = { postgres: '/postgres', mysql: '/holdfast' }[scheme] ?? ''
+      const on = ['--on', `${scheme}://${at}:${server.port}${path}?tls=true`]
       try {
         const ended = await Promise.all([
           b.cli('doctor', ...on),
@@ -81,7 +86,7 @@ describe('a URL with TLS where the server speaks none', () => {
           assert.deepEqual([code, stdout], [69, ''], stderr)
           assert.match(
             stderr,
-            /^holdfast: 127\.0\.0\.1:\d+ answers without TLS: leave out \?tls=true, and ca, cert and key \(.+\)\n$/,
+            /^holdfast: (?:127\.0\.0\.1|localhost):\d+ answers without TLS: leave out \?tls=true, and ca, cert and key \(.+\)\n$/,
           )
         }
       } finally {
