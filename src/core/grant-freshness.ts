@@ -13,6 +13,7 @@ import { onAbort } from './on-abort.js'
 import type { Terms } from './options.js'
 import { orAborted } from './or-aborted.js'
 import type { StoreRequest } from './store-request.js'
+import { TimeLimit } from './time-limit.js'
 
 /** False for a grant that arrived so late that hardly anything is left of it, or that was revoked on the way. */
 export function usable(grant: Grant, { ttl, lockDelay }: Terms, now: number): boolean {
@@ -40,8 +41,7 @@ export async function renewed(
   const { clock, random } = engine
   const controller = new AbortController()
   const giveUp = () => controller.abort(new Error('this renewal is not waited for any more'))
-  // After a blocked event loop the reply may be there already: it is read first.
-  const stop = clock.at(clock.now() + tryTime(claim.ttl), () => clock.soon(giveUp))
+  const limit = new TimeLimit(clock, tryTime(claim.ttl), giveUp).armSoon()
   const unlisten = onAbort(signal, giveUp)
   try {
     while (!signal.aborted && !controller.signal.aborted) {
@@ -52,7 +52,7 @@ export async function renewed(
     }
     return true
   } finally {
-    stop()
+    limit.stop()
     unlisten()
   }
 }

@@ -8,6 +8,7 @@ import { checkKnown } from './known-options.js'
 import { createClaim } from './local-queue.js'
 import { exclusive, shared } from './mode.js'
 import { checkOptions } from './options.js'
+import { TimeLimit } from './time-limit.js'
 import { Watchdog } from './watchdog.js'
 
 export interface HealthOptions {
@@ -166,9 +167,8 @@ interface ProbeErrors {
 /** Undefined: no reply in time. */
 function withinTime<R>({ clock }: Engine, ms: number, work: Promise<R>): Promise<R | undefined> {
   return new Promise((resolve, reject) => {
-    // After a blocked event loop the reply may be there already: it is read first.
-    const stop = clock.at(clock.now() + ms, () => clock.soon(() => resolve(undefined)))
-    work.then(resolve, reject).finally(stop)
+    const limit = new TimeLimit(clock, ms, () => resolve(undefined)).armSoon()
+    work.then(resolve, reject).finally(() => limit.stop())
   })
 }
 

@@ -30,8 +30,6 @@ export interface LeaseState {
   overdueAt: number
   /** This doubt has been reported. */
   doubtReported: boolean
-  /** The automatic renewal under way is given up then. */
-  tryEndsAt: number
   /** A renewal, automatic or not, has not ended yet: no other is sent beside it. */
   renewing: boolean
   /** Explicit renewals that are under way or wait for another to end. */
@@ -42,7 +40,7 @@ export interface LeaseState {
   ended: boolean
 }
 
-export type LeaseAction = 'lose' | 'give-up-renewal' | 'report-doubt' | 'renew'
+export type LeaseAction = 'lose' | 'report-doubt' | 'renew'
 
 export interface LeasePlan {
   readonly health: LeaseHealth
@@ -74,17 +72,14 @@ export function lossAt(
 
 function actionAt(lease: LeaseState, health: LeaseHealth, now: number): LeaseAction | undefined {
   if (health === 'lost') return 'lose'
-  if (now >= lease.tryEndsAt) return 'give-up-renewal'
   if (health === 'doubtful' && !lease.doubtReported) return 'report-doubt'
   return lease.autoRenew && !lease.renewing && now >= lease.renewAt ? 'renew' : undefined
 }
 
-function nextAt({ until, maxHoldAt, autoRenew, tryEndsAt, extending, renewAt }: LeaseState): number {
+function nextAt({ until, maxHoldAt, autoRenew, renewing, extending, renewAt }: LeaseState): number {
   const end = Math.min(until, maxHoldAt)
-  if (!autoRenew) return end
-  if (tryEndsAt < Number.POSITIVE_INFINITY) return Math.min(end, tryEndsAt)
-  // No automatic renewal runs beside an explicit one, whose end plans again.
-  return extending > 0 ? end : Math.min(end, renewAt)
+  // No automatic renewal runs beside another one, whose end plans again.
+  return !autoRenew || renewing || extending > 0 ? end : Math.min(end, renewAt)
 }
 
 /**

@@ -6,6 +6,7 @@ import { mayBeCached } from './caching.js'
 import type { Claim, Wait, WaitStatus } from './driver.js'
 import type { LocalQueue, QueueEntry } from './local-queue.js'
 import type { Request } from './queue-state.js'
+import { TimeLimit } from './time-limit.js'
 
 export class StoreRequest implements Request<QueueEntry>, Wait {
   readonly claim: Claim
@@ -20,9 +21,8 @@ export class StoreRequest implements Request<QueueEntry>, Wait {
   /** Settles, never rejects, once the store's reply has been dealt with. */
   reply: Promise<void> | undefined
   readonly #queue: LocalQueue
-  /** Clock reading until which a single attempt waits in the queue. */
-  #patientUntil: number | undefined
-  #stopPatience: (() => void) | undefined
+  /** How long a single attempt waits in the queue. */
+  #patience: TimeLimit | undefined
   #controller: AbortController | undefined
 
   constructor(queue: LocalQueue, claim: Claim, owner: QueueEntry, once: boolean) {
@@ -35,19 +35,17 @@ export class StoreRequest implements Request<QueueEntry>, Wait {
 
   /** Makes a single attempt wait in the queue for `ms`. */
   bePatient(ms: number): void {
-    const { clock } = this.#queue.engine
-    this.#patientUntil = clock.now() + ms
-    this.#stopPatience = clock.at(this.#patientUntil, () => this.abandon())
+    this.#patience = new TimeLimit(this.#queue.engine.clock, ms, () => this.abandon()).armSoon()
   }
 
   /** Is this the second request of a single attempt, which waits in the queue? */
   get isPatient(): boolean {
-    return this.#patientUntil !== undefined
+    return this.#patience !== undefined
   }
 
   /** The store has replied. */
   done(): void {
-    this.#stopPatience?.()
+    this.#patience?.stop()
   }
 
   get signal(): AbortSignal {
@@ -60,8 +58,8 @@ export class StoreRequest implements Request<QueueEntry>, Wait {
     if (this.ended) return 0
     const left = this.owner?.deadline.remaining ?? 0
     if (!this.once) return left
-    if (this.#patientUntil === undefined) return 0
-    return Math.max(0, Math.min(left, this.#patientUntil - this.#queue.engine.clock.now()))
+    if (this.#patience === undefined) return 0
+    return Math.max(0, Math.min(left, this.#patience.end - this.#queue.engine.clock.now()))
   }
 
   report(by: WaitStatus): void {

@@ -2,23 +2,11 @@
  * How long a caller is willing to wait: deadline and abort in one object.
  *
  * Most acquisitions end at once, so a `WaitDeadline` arms its timer a moment later: with a signal to listen to, or a
- * short wait, after one turn of the event loop, otherwise `shortly`.
- *
- * While the event loop is blocked, no request leaves and no reply is read. Such a time does not end a wait by itself:
- * a wait that is over before the loop has turned once begins then, and the one whose end has passed lasts until the
- * loop has read what has arrived. So the wait ends where its timer says so, never by a look at the clock.
+ * short wait, after one turn of the event loop, otherwise `shortly`. A blocked event loop does not end it: see `time-limit.ts`.
  */
 import type { Clock } from './clock.js'
 import { onAbort } from './on-abort.js'
-
-/**
- * @param now when the event loop has turned for the first time since `asked`
- * @returns the clock reading at which a wait of `wait` ms is over
- */
-export function waitEnd(asked: number, wait: number, now: number): number {
-  const end = asked + wait
-  return now < end ? end : now + wait
-}
+import { TimeLimit } from './time-limit.js'
 
 export type WaitOutcome = 'deadline' | 'aborted' | 'closed'
 
@@ -111,10 +99,9 @@ export class WaitDeadline implements LazyTimer {
   readonly #asked: number
   readonly #wait: number
   readonly #signal: AbortSignal | undefined
-  /** Clock reading after which the caller has no use for a grant. */
-  #deadline: number
   #waiting: WaitListener | undefined
-  #disarm: (() => void) | undefined
+  /** Made when it is armed. */
+  #limit: TimeLimit | undefined
   #armed = false
   #unlisten: (() => void) | undefined
 
@@ -129,7 +116,6 @@ export class WaitDeadline implements LazyTimer {
     this.#clock = clock
     this.#asked = asked
     this.#wait = wait
-    this.#deadline = asked + wait
     this.#signal = signal
     this.#waiting = waiting
     unarmed.add(this, signal === undefined ? wait : 0)
@@ -140,7 +126,8 @@ export class WaitDeadline implements LazyTimer {
   }
 
   get remaining(): number {
-    return Math.max(0, this.#deadline - this.#clock.now())
+    const end = this.#limit?.end ?? this.#asked + this.#wait
+    return Math.max(0, end - this.#clock.now())
   }
 
   /** Idempotent. The timer keeps the process alive, also for a wait without an end: somebody awaits the result. */
@@ -154,8 +141,8 @@ export class WaitDeadline implements LazyTimer {
     if (this.#signal !== undefined) {
       this.#unlisten = onAbort(this.#signal, () => this.end('aborted'))
     }
-    this.#deadline = waitEnd(this.#asked, this.#wait, this.#clock.now())
-    this.#disarm = this.#clock.at(this.#deadline, () => this.#clock.soon(() => this.end('deadline')))
+    this.#limit = new TimeLimit(this.#clock, this.#wait, () => this.end('deadline'), { from: this.#asked })
+    this.#limit.arm()
   }
 
   end(how: WaitOutcome): void {
@@ -180,7 +167,7 @@ export class WaitDeadline implements LazyTimer {
   done(): void {
     this.#waiting = undefined
     if (!this.#armed) return
-    this.#disarm?.()
+    this.#limit?.stop()
     this.#unlisten?.()
   }
 }

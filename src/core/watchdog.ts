@@ -34,6 +34,7 @@ import {
 } from './lease-plan.js'
 import type { LossSignal } from './loss-notice.js'
 import type { Terms } from './options.js'
+import { TimeLimit } from './time-limit.js'
 import type { Entry } from './timer-queue.js'
 import { type SentRenewal, Validity } from './validity.js'
 import type { LazyTimer } from './wait-deadline.js'
@@ -60,8 +61,6 @@ export class Watchdog implements Entry, LazyTimer {
   #validity: Validity | undefined
   /** The automatic renewal under way. */
   #trying: AbortController | undefined
-  #tryBegan = 0
-  #tryEndsAt = 0
   /** The renewal under way, automatic or not; never rejects. */
   #renewing: Promise<void> | undefined
   #lastError: unknown
@@ -89,7 +88,6 @@ export class Watchdog implements Entry, LazyTimer {
       renewAt: 0,
       overdueAt: Number.POSITIVE_INFINITY,
       doubtReported: false,
-      tryEndsAt: Number.POSITIVE_INFINITY,
       renewing: false,
       extending: 0,
       loss: undefined,
@@ -147,15 +145,18 @@ export class Watchdog implements Entry, LazyTimer {
     const lease = this.#lease
     lease.until = this.#until
     lease.maxLeaseTtl = this.maxLeaseTtl
-    lease.tryEndsAt = this.#trying === undefined ? Number.POSITIVE_INFINITY : this.#tryEndsAt
     lease.renewing = this.#renewing !== undefined
     return lease
   }
 
   /** The requested ttl, or what the store can give of it. */
   get maxLeaseTtl(): number {
+    return this.#leaseTtl(this.ttl)
+  }
+
+  #leaseTtl(ttl: number): number {
     const { maxTtl = Number.POSITIVE_INFINITY } = this.grant
-    return Math.max(0, Math.min(this.ttl, maxTtl - this.lockDelay))
+    return Math.max(0, Math.min(ttl, maxTtl - this.lockDelay))
   }
 
   get remaining(): number {
@@ -214,8 +215,6 @@ export class Watchdog implements Entry, LazyTimer {
   /** After each of them the plan is another one. */
   #perform(action: LeaseAction): void {
     if (action === 'lose') this.checkNow()
-    else if (action === 'give-up-renewal')
-      this.#giveUpTry(this.#noAnswer(this.#engine.clock.now() - this.#tryBegan))
     else if (action === 'report-doubt') this.#reportDoubt()
     else this.#try()
   }
@@ -228,9 +227,12 @@ export class Watchdog implements Entry, LazyTimer {
   async renewNow(ttl: number): Promise<boolean> {
     this.#lease.extending++
     try {
-      while (this.#renewing !== undefined) await this.#endOfTry()
+      while (this.#renewing !== undefined) await this.#engine.keepAliveDuring(this.#renewing)
       if (this.checkNow() === 'lost') return false
-      const renewing = this.#renewOnce(ttl)
+      const controller = new AbortController()
+      const renewing = this.#renewInTime(ttl, controller, () => {
+        this.ttl = ttl
+      })
       const settled = () => {
         this.#renewing = undefined
       }
@@ -246,33 +248,17 @@ export class Watchdog implements Entry, LazyTimer {
     }
   }
 
-  /** The timetable ends a try, but does not keep the process alive for callers that await that. */
-  async #endOfTry(): Promise<void> {
-    const awake = this.#engine.clock.at(this.#tryEndsAt + safetyMargin, () => undefined)
-    await this.#renewing
-    awake()
-  }
-
-  async #renewOnce(ttl: number): Promise<void> {
+  /** A renewal that is given up if it takes too long. */
+  async #renewInTime(ttl: number, controller: AbortController, renewed: () => void): Promise<void> {
     const { clock } = this.#engine
-    const controller = new AbortController()
     const from = clock.now()
     const giveUp = () => controller.abort(this.#noAnswer(clock.now() - from))
-    // After a blocked event loop the reply may be there already: it is read first.
-    const late = () => clock.soon(giveUp)
-    let stop: (() => void) | undefined
-    let over = false
-    // A driver may send the request only at the end of this turn: its time begins then.
-    clock.soon(() => {
-      if (!over) stop = clock.at(Math.min(clock.now() + tryTime(ttl), this.#until), late)
-    })
+    const options = { until: this.#until, ref: this.extending }
+    const limit = new TimeLimit(clock, tryTime(this.#leaseTtl(ttl)), giveUp, options).armSoon()
     try {
-      await this.#renew(ttl, controller.signal, () => {
-        this.ttl = ttl
-      })
+      await this.#renew(ttl, controller.signal, renewed)
     } finally {
-      over = true
-      stop?.()
+      limit.stop()
     }
   }
 
@@ -323,17 +309,18 @@ export class Watchdog implements Entry, LazyTimer {
   #try(): void {
     const controller = new AbortController()
     this.#trying = controller
-    this.#tryBegan = this.#engine.clock.now()
-    this.#tryEndsAt = this.#tryBegan + tryTime(this.maxLeaseTtl)
     const settled = () => {
-      if (this.#trying === controller) this.#trying = undefined
+      // A listener of its success may have sent another.
+      if (this.#renewing !== renewing) return
+      this.#trying = undefined
       this.#renewing = undefined
     }
     const failed = (error: unknown) => {
-      if (this.#trying === controller) this.#giveUpTry(error)
       settled()
+      this.#tryFailed(error)
     }
-    this.#renewing = this.#renew(this.ttl, controller.signal, settled).then(settled, failed)
+    const renewing = this.#renewInTime(this.ttl, controller, settled).then(settled, failed)
+    this.#renewing = renewing
   }
 
   /** One request. Rejects when it fails or is given up; a reply after that still counts. */
@@ -392,9 +379,7 @@ export class Watchdog implements Entry, LazyTimer {
     this.hooks?.onRenewed()
   }
 
-  #giveUpTry(error: unknown): void {
-    this.#trying?.abort(error)
-    this.#trying = undefined
+  #tryFailed(error: unknown): void {
     if (this.ended !== undefined) return
     this.#lastError = error
     planRetry(this.#facts(), this.#engine.clock.now(), this.#engine.random())

@@ -1,13 +1,12 @@
 /** Runs work under a deadline and an AbortSignal of its own, for waits elsewhere than in the queue of a lock. */
 
-import type { Clock } from './clock.js'
 import { type Duration, duration } from './duration.js'
 import type { Engine } from './engine.js'
 import { type BackendError, unavailable } from './errors.js'
 import { checkKnown } from './known-options.js'
 import { onAbort } from './on-abort.js'
 import { checkOptions } from './options.js'
-import { waitEnd } from './wait-deadline.js'
+import { TimeLimit } from './time-limit.js'
 
 export interface WaitOptions {
   /** Longest time to wait in ms; `0`: one read, `Infinity`: for ever. @default that of the locks, else 30_000 */
@@ -93,34 +92,19 @@ export async function withDeadline<R>(
   const follow = (one: AbortSignal | undefined) => one && onAbort(one, () => controller.abort(one.reason))
   const [unlisten, unlistenAlso] = [follow(signal), follow(also)]
   const limit = wait === 0 ? readTimeout : wait
-  const stop = atEnd(clock, { from, limit, ref: options.ref ?? true }, () => controller.abort(over))
+  const ends = new TimeLimit(clock, limit, () => controller.abort(over), {
+    ref: options.ref ?? true,
+  }).armSoon()
   try {
     return await work(bounds)
   } catch (error) {
     if (error !== over) throw error
     return new TimedOut(clock.now() - from, bounds)
   } finally {
-    stop()
+    ends.stop()
     unlisten?.()
     unlistenAlso?.()
   }
-}
-
-/** Calls `fn` at the end of a wait that began at `from`. Armed after a turn of the event loop. Returns a function that cancels. */
-function atEnd(
-  clock: Clock,
-  { from, limit, ref }: { from: number; limit: number; ref: boolean },
-  fn: () => void,
-): () => void {
-  let cancelled = false
-  let cancel = () => {
-    cancelled = true
-  }
-  clock.soon(() => {
-    if (cancelled) return
-    cancel = clock.at(waitEnd(from, limit, clock.now()), () => clock.soon(fn), { ref })
-  })
-  return () => cancel()
 }
 
 /** In a wait in which the store has replied before, the time left may be too short for another reply, in ms. */

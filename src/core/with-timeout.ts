@@ -1,5 +1,6 @@
 /** Waits for a reply of the store that may never come. */
 import type { Engine } from './engine.js'
+import { TimeLimit } from './time-limit.js'
 import type { LazyTimer } from './wait-deadline.js'
 
 /** A hanging store must not delay `close()` for longer than this, in ms, at each of its steps. */
@@ -33,27 +34,22 @@ export function withTimeout<R, T>(
 
 class Answer<R> implements LazyTimer {
   isOver = false
-  readonly #engine: Engine
-  readonly #until: number
+  readonly #limit: TimeLimit
   readonly #resolve: (result: R | undefined) => void
-  #disarm: (() => void) | undefined
 
-  constructor(engine: Engine, ms: number, resolve: (result: R | undefined) => void) {
-    this.#engine = engine
-    this.#until = engine.clock.now() + ms
+  constructor({ clock }: Engine, ms: number, resolve: (result: R | undefined) => void) {
+    this.#limit = new TimeLimit(clock, ms, () => this.done(undefined))
     this.#resolve = resolve
   }
 
   arm(): void {
-    const { clock } = this.#engine
-    // After a blocked event loop the reply may be there already: it is read first.
-    this.#disarm = clock.at(this.#until, () => clock.soon(() => this.done(undefined)))
+    this.#limit.arm()
   }
 
   done(result: R | undefined): void {
     if (this.isOver) return
     this.isOver = true
-    this.#disarm?.()
+    this.#limit.stop()
     this.#resolve(result)
   }
 }

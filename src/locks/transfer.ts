@@ -21,6 +21,7 @@ import { createClaim } from '../core/local-queue.js'
 import type { Mode } from '../core/mode.js'
 import { checkName, describe, quote } from '../core/name.js'
 import { type AcquireOptions, checkOptions, resolveTerms } from '../core/options.js'
+import { TimeLimit } from '../core/time-limit.js'
 import { readOnce } from '../core/with-deadline.js'
 import { whileHeld } from './while-held.js'
 
@@ -127,8 +128,7 @@ async function withTimeLimit<R>(engine: Engine, name: string, work: (wait: Wait)
   const { signal } = controller
   const { clock, driver } = engine
   const from = clock.now()
-  // After a blocked event loop the reply may be there already: it is read first.
-  const stop = clock.at(from + maxAttempt, () => clock.soon(() => controller.abort()))
+  const limit = new TimeLimit(clock, maxAttempt, () => controller.abort()).armSoon()
   let trouble: BackendError | undefined
   const silent = () => unavailable(driver.name, name, clock.now() - from, trouble)
   try {
@@ -149,7 +149,7 @@ async function withTimeLimit<R>(engine: Engine, name: string, work: (wait: Wait)
     trouble = error
     throw silent()
   } finally {
-    stop()
+    limit.stop()
   }
 }
 

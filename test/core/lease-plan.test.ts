@@ -10,7 +10,6 @@ import {
   planAfterExtend,
   planRenewal,
   planRetry,
-  tryTime,
 } from '../../src/core/lease-plan.js'
 import { leakCheck } from '../support/leaks.js'
 
@@ -30,7 +29,6 @@ function lease(parts: Partial<LeaseState> = {}): LeaseState {
     renewAt: 4_000,
     overdueAt: 6_000,
     doubtReported: false,
-    tryEndsAt: never,
     renewing: false,
     extending: 0,
     loss: undefined,
@@ -40,13 +38,13 @@ function lease(parts: Partial<LeaseState> = {}): LeaseState {
 }
 
 const manual = { autoRenew: false, renewAt: 0, overdueAt: never }
-const trying = { renewing: true, tryEndsAt: 6_000 }
+const trying = { renewing: true }
 const doubtful = { overdueAt: 5_000, doubtReported: true }
 
 const table: readonly (readonly [state: string, parts: Partial<LeaseState>, now: number, LeasePlan])[] = [
   ['held, nothing due', {}, 1_000, { health: 'held', action: undefined, nextAt: 4_000 }],
   ['held, a renewal due', {}, 4_000, { health: 'held', action: 'renew', nextAt: 4_000 }],
-  ['held, one under way', trying, 4_500, { health: 'held', action: undefined, nextAt: 6_000 }],
+  ['held, one under way', trying, 4_500, { health: 'held', action: undefined, nextAt: 12_000 }],
   [
     'held, an explicit renewal under way',
     { renewing: true, extending: 1 },
@@ -54,22 +52,10 @@ const table: readonly (readonly [state: string, parts: Partial<LeaseState>, now:
     { health: 'held', action: undefined, nextAt: 12_000 },
   ],
   [
-    'an explicit renewal waits for an automatic one, which is still given up in time',
-    { ...trying, extending: 1 },
-    4_500,
-    { health: 'held', action: undefined, nextAt: 6_000 },
-  ],
-  [
-    'no answer in time: given up before the doubt is reported',
-    trying,
-    6_000,
-    { health: 'doubtful', action: 'give-up-renewal', nextAt: 6_000 },
-  ],
-  [
-    'given up, not yet ended: nothing is sent beside it',
+    'one under way that has failed before: nothing is sent beside it',
     { renewing: true, overdueAt: 5_000, doubtReported: true, renewAt: 6_500 },
     6_600,
-    { health: 'doubtful', action: undefined, nextAt: 6_500 },
+    { health: 'doubtful', action: undefined, nextAt: 12_000 },
   ],
   [
     'doubtful and not reported',
@@ -106,7 +92,7 @@ const table: readonly (readonly [state: string, parts: Partial<LeaseState>, now:
     'past the deadline with a try under way',
     trying,
     12_000,
-    { health: 'lost', action: 'lose', nextAt: 6_000 },
+    { health: 'lost', action: 'lose', nextAt: 12_000 },
   ],
   [
     'a deadline that an extend moved earlier',
@@ -125,12 +111,6 @@ const table: readonly (readonly [state: string, parts: Partial<LeaseState>, now:
   ['before maxHold', { maxHoldAt: 2_000 }, 1_999, { health: 'held', action: undefined, nextAt: 2_000 }],
   ['not renewed', manual, 11_999, { health: 'held', action: undefined, nextAt: 12_000 }],
   ['not renewed, passed', manual, 12_000, { health: 'lost', action: 'lose', nextAt: 12_000 }],
-  [
-    'no longer renewed while a try is under way: it is given up when it is due',
-    { ...trying, autoRenew: false },
-    6_000,
-    { health: 'doubtful', action: 'give-up-renewal', nextAt: 12_000 },
-  ],
   [
     'a loss that a check has found, whatever a renewal proved since',
     { loss: 'expired', until: 30_000 },
@@ -241,7 +221,7 @@ test('of all states: no loss is missed, nothing is sent for a lost lease, and ev
     assert.ok(state.ended || nextAt <= Math.min(state.until, state.maxHoldAt), told)
     assert.ok(actionsUntilQuiet(state, now) <= 4, told)
     const quiet = plan(state, now)
-    if (!state.ended && !state.renewing) assert.ok(quiet.nextAt > now, `a busy loop: ${told}`)
+    if (!state.ended) assert.ok(quiet.nextAt > now, `a busy loop: ${told}`)
   }
   assert.equal(states, 3 * 2 * 2 * 2 * 2 * 2 * 2 * 2 * 2 * 2)
 })
@@ -274,13 +254,6 @@ function actionsUntilQuiet(state: LeaseState, now: number): number {
     if (action === undefined || count > 10) return count
     if (action === 'lose') state.ended = true
     if (action === 'report-doubt') state.doubtReported = true
-    if (action === 'give-up-renewal') {
-      state.tryEndsAt = never
-      planRetry(state, now, 0)
-    }
-    if (action === 'renew') {
-      state.renewing = true
-      state.tryEndsAt = now + tryTime(state.maxLeaseTtl)
-    }
+    if (action === 'renew') state.renewing = true
   }
 }

@@ -6,6 +6,7 @@
  */
 import type { Clock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
+import { TimeLimit } from '../../core/time-limit.js'
 import { markRepeated } from '../kit/failure.js'
 import { NoResponseError } from '../kit/http.js'
 import { ServerTime } from '../kit/server-time.js'
@@ -245,8 +246,8 @@ export class Client {
         reject(
           new NoResponseError(`${host} gave no answer to the login within ${Math.round(timeout)} ms`, false),
         )
-      const stop = this.#clock.at(this.#clock.now() + timeout, late)
-      token.finally(stop).then(resolve, reject)
+      const limit = new TimeLimit(this.#clock, timeout, late).armSoon()
+      token.finally(() => limit.stop()).then(resolve, reject)
     })
   }
 

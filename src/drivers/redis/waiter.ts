@@ -15,6 +15,7 @@ import { mayBeCached } from '../../core/caching.js'
 import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
+import { TimeLimit } from '../../core/time-limit.js'
 import { Hints } from '../kit/hints.js'
 import { noAnswer } from '../kit/no-answer.js'
 import { nextPollIn } from '../kit/push-schedule.js'
@@ -65,7 +66,7 @@ export class Waiter implements Callbacks {
   #ambiguous = false
   /** Has the server replied, or has the wait been informed why it does not? */
   #hasReply = false
-  #cancelWarning: (() => void) | undefined
+  #silence: TimeLimit | undefined
   #disarm: (() => void) | undefined
   /** Did the newest request carry a channel on which this process can be notified? */
   #reachable = false
@@ -126,7 +127,7 @@ export class Waiter implements Callbacks {
       const error = new BackendError('redis', message, { cause: outage, unanswered: true })
       if (!this.#hasReply) this.#wait.report?.({ error })
     }
-    this.#cancelWarning = clock.at(clock.now() + left - Math.min(left / 4, 50), warn)
+    this.#silence = new TimeLimit(clock, left - Math.min(left / 4, 50), warn).armSoon()
   }
 
   /** A notification: it is this claim's turn; or the claim holds without knowing yet, and others wait or an operator force-released it. */
@@ -303,7 +304,7 @@ export class Waiter implements Callbacks {
     this.#runtime.waiters.delete(this.#claim.attempt)
     this.#disarm?.()
     this.#hints?.stop()
-    this.#cancelWarning?.()
+    this.#silence?.stop()
     if (this.#over !== undefined) this.#wait.signal.removeEventListener('abort', this.#over)
   }
 }

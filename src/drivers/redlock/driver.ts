@@ -22,6 +22,7 @@ import type {
 } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { orAborted } from '../../core/or-aborted.js'
+import { TimeLimit } from '../../core/time-limit.js'
 import { AutoResetEvent } from '../kit/auto-reset-event.js'
 import { MaxTtlError } from '../kit/max-ttl-error.js'
 import { connect, type Reply } from '../redis/client.js'
@@ -217,9 +218,11 @@ export class Redlock {
     const { clock } = this.env
     const left = wait.remaining()
     if (left > 2 * this.settings.commandTimeout) return () => undefined
-    return clock.at(clock.now() + left - Math.min(left / 4, 50), () => {
+    const report = () => {
       if (!replies.reported) wait.report?.({ error: this.#reportError(replies.reply) })
-    })
+    }
+    const limit = new TimeLimit(clock, left - Math.min(left / 4, 50), report).armSoon()
+    return () => limit.stop()
   }
 
   async inspect(name: string): Promise<LockStatus> {

@@ -1,6 +1,7 @@
 /** The driver. `waiter.ts` acquires and `hold.ts` maintains a lease; both use the one session of this process. */
 import type { Claim, Driver, DriverFactory, Env, Grant, Traits, Wait } from '../../core/driver.js'
 import { orAborted } from '../../core/or-aborted.js'
+import { TimeLimit } from '../../core/time-limit.js'
 import type { LeaseKey } from '../kit/lease-index.js'
 import { cellsOver } from './cells.js'
 import { closedError, ignore, isTransient, toFailure } from './failure.js'
@@ -162,9 +163,8 @@ async function withRuntime<T>(open: () => Runtime, work: (runtime: Runtime) => P
   const runtime = open()
   const { clock, session } = runtime
   const late = new AbortController()
-  const stop = clock.at(clock.now() + readTimeout, () =>
-    late.abort(session.failure ?? new Error(`no server answered within ${readTimeout} ms`)),
-  )
+  const giveUp = () => late.abort(session.failure ?? new Error(`no server answered within ${readTimeout} ms`))
+  const limit = new TimeLimit(clock, readTimeout, giveUp).armSoon()
   try {
     for (;;) {
       try {
@@ -176,6 +176,6 @@ async function withRuntime<T>(open: () => Runtime, work: (runtime: Runtime) => P
       }
     }
   } finally {
-    stop()
+    limit.stop()
   }
 }
