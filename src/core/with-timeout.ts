@@ -1,4 +1,5 @@
 /** Waits for a reply of the store that may never come. */
+import type { Clock } from './clock.js'
 import type { Engine } from './engine.js'
 import { TimeLimit } from './time-limit.js'
 import type { LazyTimer } from './wait-deadline.js'
@@ -34,22 +35,29 @@ export function withTimeout<R, T>(
 
 class Answer<R> implements LazyTimer {
   isOver = false
-  readonly #limit: TimeLimit
+  readonly #clock: Clock
+  readonly #from: number
+  readonly #ms: number
   readonly #resolve: (result: R | undefined) => void
+  /** Made when it is armed: most answers come before. */
+  #limit: TimeLimit | undefined
 
   constructor({ clock }: Engine, ms: number, resolve: (result: R | undefined) => void) {
-    this.#limit = new TimeLimit(clock, ms, () => this.done(undefined))
+    this.#clock = clock
+    this.#from = clock.now()
+    this.#ms = ms
     this.#resolve = resolve
   }
 
   arm(): void {
+    this.#limit = new TimeLimit(this.#clock, this.#ms, () => this.done(undefined), { from: this.#from })
     this.#limit.arm()
   }
 
   done(result: R | undefined): void {
     if (this.isOver) return
     this.isOver = true
-    this.#limit.stop()
+    this.#limit?.stop()
     this.#resolve(result)
   }
 }
