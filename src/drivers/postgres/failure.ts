@@ -44,8 +44,11 @@ const permanentCodes: Readonly<Record<string, string>> = {
 /** SQLSTATEs of a connection that the application has left inside a transaction; it ends that at any moment. */
 const insideCodes = ['25001', '25P02']
 
+/** SQLSTATEs with which the server ends a connection: its shutdown or an operator's command, a crash, a dropped database, or a time limit. */
+const endCodes = ['57P01', '57P02', '57P04', '57P05', '25P03', '25P04']
+
 /** SQLSTATEs after which the connection is gone, and the answer with it. */
-const connectionCodes = ['57P01', '57P02', '57P04', '57P05', '08']
+const connectionCodes = [...endCodes, '08']
 
 export function toFailure(error: unknown): Failure {
   if (error instanceof BackendError) return { transient: false, ambiguous: false, error }
@@ -74,6 +77,8 @@ export function toFailure(error: unknown): Failure {
     error: new BackendError('postgres', noAnswer(message || code), { cause: error, unanswered: true }),
   }
 }
+
+export const isEndOfConnection = (error: unknown): boolean => endCodes.includes(findCode(error))
 
 export const isInside = (error: unknown): boolean => insideCodes.includes(findCode(error))
 

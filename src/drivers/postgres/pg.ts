@@ -3,7 +3,7 @@
  * lock holders may all be using, and never meets a transaction left open on one.
  */
 import type { Connection, ConnectionEvents, Database, PgPool, Value } from './client.js'
-import { findCode } from './failure.js'
+import { isEndOfConnection } from './failure.js'
 import { parseAnswer } from './inspect.js'
 
 /** The parts of a pg connection that the driver uses, including those that only some versions have. */
@@ -74,7 +74,7 @@ async function toConnection(client: PgClient, events: ConnectionEvents): Promise
       return await result
     } catch (error) {
       // The server ends the connection. The socket reports it later, and the server would execute nothing sent until then.
-      if (/^57P0[1245]$/.test(findCode(error))) {
+      if (isEndOfConnection(error)) {
         end()
         destroy()
       }

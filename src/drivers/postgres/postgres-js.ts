@@ -14,7 +14,7 @@ import type {
   PostgresJsQuery,
   Value,
 } from './client.js'
-import { findCode } from './failure.js'
+import { findCode, isEndOfConnection } from './failure.js'
 import {
   behindGuard,
   insideError,
@@ -153,7 +153,7 @@ function only(sql: PostgresJs, events: ConnectionEvents): Connection {
         throw Object.assign(new Error('the connection was replaced'), { code: 'CONNECTION_CLOSED' })
       return result
     } catch (error) {
-      if (/^CONNECTION_|^57P0/.test(findCode(error))) end()
+      if (isEndOfConnection(error) || /^CONNECTION_|^57P03$/.test(findCode(error))) end()
       throw error
     } finally {
       busy--

@@ -5,6 +5,7 @@ import { createLocks, type Lease, type Locks } from 'holdfast'
 import { type PostgresOptions, postgres } from 'holdfast/postgres'
 import type postgresJs from 'postgres'
 import { leakCheck } from '../../support/leaks.js'
+import { startProxy } from '../../support/proxy.js'
 import { startPostgres } from '../../support/servers/postgres.js'
 import { until } from '../../support/until.js'
 
@@ -17,12 +18,12 @@ const inside = { code: 'BACKEND', message: /inside a transaction/ }
 
 async function start(
   t: TestContext,
-  { module = 'postgres', wrap = (sql: Sql): unknown => sql, ...config }: Config = {},
+  { module = 'postgres', port = server.port, wrap = (sql: Sql): unknown => sql, ...config }: Config = {},
   options: Partial<PostgresOptions> = {},
 ) {
   const { default: library } = (await import(module)) as { default: typeof postgresJs }
   const sql = library({
-    ...{ host: '127.0.0.1', port: server.port, user: 'postgres', database: 'postgres' },
+    ...{ host: '127.0.0.1', port, user: 'postgres', database: 'postgres' },
     ...{ max: 1, max_lifetime: null, onnotice: () => undefined, fetch_types: false, ...config },
   })
   const locks = createLocks(postgres({ pool: wrap(sql) as never, ...options })) as unknown as Locks
@@ -35,6 +36,7 @@ async function start(
 interface Config {
   readonly module?: string
   readonly max?: number
+  readonly port?: number
   readonly wrap?: (sql: Sql) => unknown
 }
 
@@ -136,6 +138,26 @@ for (const [what, send] of Object.entries(wraps)) {
     const lease = await a.locks.mutex(what).acquire()
     assert.equal(await b.locks.mutex(what).tryAcquire(), undefined)
     assert.equal(await lease.release(), 'released')
+  })
+}
+
+for (const strategy of ['row', 'session'] as const) {
+  test(`${strategy}: an acquire that crosses the end of a transaction left idle for too long is sent again`, async (t) => {
+    const cable = await startProxy({ port: server.port })
+    t.after(() => cable.stop())
+    const a = await start(t, { port: cable.port }, { strategy })
+    const mutex = a.locks.mutex(`${strategy} crossed`)
+    await mutex.run(() => undefined)
+    // The server ends the connection with 25P03, and says so while the statement is on its way.
+    cable.down.hold('idle-in-transaction timeout')
+    await leave(a, 'set idle_in_transaction_session_timeout to 100', 'begin')
+    await cable.down.holding()
+    cable.up.hold()
+    const waits = mutex.acquire({ wait: 20_000 })
+    await cable.up.holding()
+    cable.down.pass()
+    cable.up.pass()
+    assert.equal(await (await waits).release(), 'released')
   })
 }
 
