@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../core/clock.js'
 import type { Connections } from './connections.js'
-import { findCode, isInside, toFailure } from './failure.js'
+import { findCode, isLeft, toFailure } from './failure.js'
 import type { Calls } from './sql.js'
 
 export interface Canceller {
@@ -50,7 +50,7 @@ export function createCanceller(
     try {
       await connections.execute(calls.cancel, values, commandTimeout)
     } catch (error) {
-      const passes = toFailure(error).transient || isInside(error)
+      const passes = toFailure(error).transient || isLeft(error)
       if (!passes || clock.now() >= Math.min(batch.until, ends)) return
       // A locked row will be free again. A server that does not answer gets one more try: a new connection may be slow to open.
       if (closed)

@@ -36,13 +36,15 @@ const permanentCodes: Readonly<Record<string, string>> = {
   '28': 'the role could not log in',
   '25001':
     'the instance of postgres.js gave a connection that the application has left inside a transaction, so nothing was done; commit or roll back before release(), or give the locks an instance of their own',
+  '22021':
+    'the application has left the connection with a client_encoding that is not UTF8 and changes names, so nothing was done; RESET client_encoding before release(), or give the locks an instance of their own',
   '25P02':
     'the pool gave a connection that is inside a transaction, which has failed; end transactions before giving connections back',
   '3D000': 'there is no such database',
 }
 
-/** SQLSTATEs of a connection that the application has left inside a transaction; it ends that at any moment. */
-const insideCodes = ['25001', '25P02']
+/** SQLSTATEs of a connection on which the application has left a transaction or a client_encoding; it may end that at any moment. */
+const leftCodes = ['25001', '25P02', '22021']
 
 /** SQLSTATEs with which the server ends a connection: its shutdown or an operator's command, a crash, a dropped database, or a time limit. */
 const endCodes = ['57P01', '57P02', '57P04', '57P05', '25P03', '25P04']
@@ -80,7 +82,7 @@ export function toFailure(error: unknown): Failure {
 
 export const isEndOfConnection = (error: unknown): boolean => endCodes.includes(findCode(error))
 
-export const isInside = (error: unknown): boolean => insideCodes.includes(findCode(error))
+export const isLeft = (error: unknown): boolean => leftCodes.includes(findCode(error))
 
 export function findCode(error: unknown): string {
   const { code } = (error ?? {}) as { readonly code?: unknown }

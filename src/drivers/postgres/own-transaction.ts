@@ -7,6 +7,8 @@
  * guard was a transaction of its own, the setting is gone when the statement arrives; inside an older transaction the statement finds it,
  * and does nothing. The older transaction is left as it is. A pooler changes nothing: it does not change servers inside a transaction.
  *
+ * It may also have left another `client_encoding`, while postgres.js always sends UTF-8: there the statement does nothing, either.
+ *
  * `sql.reserve()` would give such a connection, too, but versions before 3.4 lack it, 3.4.5 throws what nobody can catch when it cannot
  * connect, and later ones do so when a reserved connection ends. So the statement is sent when postgres.js says on which connection it
  * has just sent the guard (`onexecute`, with which `sql.begin` does the same in every version).
@@ -19,25 +21,29 @@ export type Unsafe = (text: string, values?: never[], options?: object) => Query
 
 const guardText = `select pg_catalog.set_config('holdfast.inside', 'yes', true)`
 const isInside = `pg_catalog.current_setting('holdfast.inside', true) operator(pg_catalog.=) 'yes'`
-/** No answer of ours is like this: they are JSON, or a number before it. */
+/** The bytes of the parameters would be read as other characters: the name would be that of another lock. */
+const isMisread = `pg_catalog.current_setting('client_encoding') operator(pg_catalog.<>) 'UTF8'`
+/** No answers of ours are like these: they are JSON, or a number before it. */
 const refused = 'inside a transaction'
-/** SQLSTATE of the refusal. */
-const refusedCode = '25001'
+const misread = 'client_encoding is not UTF8'
+/** The SQLSTATEs of the refusals. */
+const codes: Readonly<Record<string, string>> = { [refused]: '25001', [misread]: '22021' }
 /** Guards to send before a client is believed to have no `onexecute`; it is not called while the socket is clogged. */
 const maxGuards = 10
 
-/** @returns the query, which does nothing inside a transaction that has begun before it */
+/** @returns the query, which does nothing inside a transaction that has begun before it, nor where its parameters are misread */
 export const unlessInside = (text: string): string =>
-  `select case when ${isInside} then '${refused}' else (${text})::pg_catalog.text end as answer`
+  `select case when ${isInside} then '${refused}' when ${isMisread} then '${misread}' else (${text})::pg_catalog.text end as answer`
 
 /** As `unlessInside`, for several statements; fails with an SQLSTATE. */
 export const scriptUnlessInside = (text: string): string =>
-  `do $$ begin if ${isInside} then raise exception '${refused}' using errcode = '${refusedCode}'; end if; end $$;\n${text}`
+  `do $$ begin if ${isInside} then raise exception '${refused}' using errcode = '${codes[refused]}'; end if; end $$;\n${text}`
 
-export const isRefusal = (answer: string): boolean => answer === refused
-
-/** As the server gives it to a script. */
-export const insideError = (): Error => Object.assign(new Error(refused), { code: refusedCode })
+/** @returns undefined: the query was executed */
+export function toRefusal(answer: string): Error | undefined {
+  const code = codes[answer]
+  return code === undefined ? undefined : Object.assign(new Error(answer), { code })
+}
 
 /** Whether a client calls `onexecute`, once that is known. */
 const calls = new WeakMap<Unsafe, boolean>()

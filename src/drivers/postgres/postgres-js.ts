@@ -15,14 +15,7 @@ import type {
   Value,
 } from './client.js'
 import { findCode, isEndOfConnection } from './failure.js'
-import {
-  behindGuard,
-  insideError,
-  isRefusal,
-  scriptUnlessInside,
-  type Unsafe,
-  unlessInside,
-} from './own-transaction.js'
+import { behindGuard, scriptUnlessInside, toRefusal, type Unsafe, unlessInside } from './own-transaction.js'
 import { assertNoSerializer, toParameters } from './parameters.js'
 
 /** Bytes, which no option of the instance but `transform.row` changes; not so where somebody has wrapped it, and it gives plain promises. */
@@ -47,10 +40,10 @@ export function toAnswer(rows: unknown): Answer {
 
 const nothing = () => undefined
 
-/** How often a statement is sent while it meets transactions that the application has left open; each time on another connection, if there are any. */
+/** How often a statement is sent while it meets connections on which it does nothing; each time on another connection, if there are any. */
 const maxTries = 3
 
-/** Sends statements that do nothing inside a transaction of the application. */
+/** Sends statements that do nothing inside a transaction of the application, or where its client_encoding would change names. */
 function senderOver(sql: PostgresJs) {
   const { unsafe, options } = sql as PostgresJs & { readonly unsafe: Unsafe }
   const tries = options.max === 1 ? 1 : maxTries
@@ -61,12 +54,14 @@ function senderOver(sql: PostgresJs) {
       values: readonly Value[],
       run = (result: Promise<unknown>): Promise<unknown> => result,
     ): Promise<Answer> {
+      let refusal: Error | undefined
       for (let i = 0; i < tries; i++) {
         const make = () => raw(unsafe(unlessInside(text), toParameters(sql, values)))
         const answer = toAnswer(await run(behindGuard(unsafe, make)))
-        if (!isRefusal(answer)) return answer
+        refusal = toRefusal(answer)
+        if (refusal === undefined) return answer
       }
-      throw insideError()
+      throw refusal
     },
     script: (text: string): Promise<unknown> =>
       behindGuard(unsafe, () => simple(unsafe(scriptUnlessInside(text)))),

@@ -89,6 +89,23 @@ for (const strategy of ['row', 'session'] as const) {
   }
 }
 
+for (const strategy of ['row', 'session'] as const) {
+  test(`${strategy}: a connection left with another client_encoding lets no second holder in`, async (t) => {
+    const [a, b] = [start(t, {}, { strategy }), start(t, {}, { strategy })]
+    const name = `Zürich ${strategy}`
+    await a.locks.mutex(name).run(() => undefined)
+    const lease = await b.locks.mutex(name).acquire()
+    await leave(a, "set client_encoding = 'LATIN1'")
+    const refused = { code: 'BACKEND', message: /client_encoding that is not UTF8.*RESET client_encoding/ }
+    await assert.rejects(a.locks.mutex(name).tryAcquire(), refused)
+    await assert.rejects(a.locks.mutex(name).acquire(), refused)
+    await assert.rejects(a.locks.inspect(name), refused)
+    assert.equal(await lease.release(), 'released')
+    await leave(a, 'reset client_encoding')
+    await lockAndWait(a.locks, b.locks, name)
+  })
+}
+
 test('tables and functions that a connection with a hostile search_path creates are those of any other', async (t) => {
   const [a, b] = [start(t, {}, { schema: 'made' }), start(t, {}, { schema: 'made' })]
   await leave(a, 'set search_path = hostile, pg_catalog, public')
