@@ -16,9 +16,14 @@ export function LockedCron(expression: string, name: string, options: JobOptions
     descriptor: TypedPropertyDescriptor<() => Promise<void>>,
   ): void => {
     const run = descriptor.value
-    descriptor.value = async function (this: HasLocks) {
-      await this.locks.job(name, options).run(async () => run?.call(this))
+    if (run === undefined) throw new TypeError('@LockedCron decorates methods')
+    const locked = async function (this: HasLocks) {
+      await this.locks.job(name, options).run(() => run.call(this))
     }
+    // What the decorators below have noted on the method.
+    for (const noted of Reflect.getOwnMetadataKeys(run))
+      Reflect.defineMetadata(noted, Reflect.getOwnMetadata(noted, run), locked)
+    descriptor.value = locked
     Cron(expression)(prototype, key, descriptor)
   }
 }

@@ -1,4 +1,4 @@
-import { Inject, Injectable } from '@nestjs/common'
+import { Inject, Injectable, SetMetadata } from '@nestjs/common'
 import type { Locks } from 'holdfast'
 import { LOCKS } from 'holdfast/nestjs'
 import { LockedCron } from './locked-cron.js'
@@ -15,6 +15,7 @@ export class Reports {
   }
 
   @LockedCron('* * * * * *', 'report:every-second', { minHold: 600 })
+  @SetMetadata('team', 'billing')
   async everySecond(): Promise<void> {
     runs.push(new Date().toISOString().slice(0, 19))
     await new Promise((resolve) => setTimeout(resolve, 5))

@@ -2,7 +2,7 @@
 import 'reflect-metadata'
 import assert from 'node:assert/strict'
 import { Module } from '@nestjs/common'
-import { NestFactory } from '@nestjs/core'
+import { NestFactory, Reflector } from '@nestjs/core'
 import { ScheduleModule } from '@nestjs/schedule'
 import { HealthCheckService, TerminusModule } from '@nestjs/terminus'
 import type { Locks } from 'holdfast'
@@ -31,6 +31,7 @@ assert.ok(host)
 const locks = host.get<Locks>(LOCKS)
 const check = () => host.get(HealthCheckService).check([() => locksIndicator(locks)('locks')])
 assert.equal((await check()).details['locks']?.status, 'up')
+assert.equal(host.get(Reflector).get('team', Reports.prototype.everySecond), 'billing')
 await locks.close()
 await assert.rejects(check(), /Service Unavailable/)
 
