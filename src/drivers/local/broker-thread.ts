@@ -24,7 +24,7 @@ import {
   sweep,
 } from './file-election.js'
 import { findSocketHolder } from './holder.js'
-import { openJournal, readJournal, recordedBroker } from './journal.js'
+import { type Journal, openJournal, readJournal, recordedBroker } from './journal.js'
 import { hasExited, type ProcessIdentity, thisProcess } from './processes.js'
 import {
   errorMessage,
@@ -131,22 +131,25 @@ function sendAll(): void {
   unsent.clear()
 }
 
-/** Creates the directory again if need be, and begins a journal in it. */
-function open(snapshot: Snapshot) {
+/** Creates the directory again if need be, and begins a journal in it. @returns `before` when that must wait until we are published again */
+function open(snapshot: Snapshot, before?: Journal): Journal {
   openRuntimeDirectory(directory, runtimeDirectory.socket, runtimeDirectory.path)
   const hidden = published !== undefined && broker !== undefined && !isPublished() && !isPublishing
-  if (!hidden) return begun(snapshot)
-  const { number, socket, malformed } = currentGeneration(directory)
-  const isOurs = socket === published?.socket || (malformed !== undefined && number === published?.number)
-  if ((number > 0 && !isOurs) || isNameTaken()) withdraw()
-  publishAgain(number)
-  return begun(snapshot)
-}
-
-function begun(snapshot: Snapshot) {
-  const journal = openJournal(directory, here, snapshot)
-  watchDirectory()
-  return journal
+  if (hidden) {
+    const { number, socket, malformed } = currentGeneration(directory)
+    const isOurs = socket === published?.socket || (malformed !== undefined && number === published?.number)
+    if ((number > 0 && !isOurs) || isNameTaken()) withdraw()
+    publishAgain(number)
+  }
+  try {
+    const journal = openJournal(directory, here, snapshot, () => published?.isCurrent() !== false)
+    watchDirectory()
+    return journal
+  } catch (error) {
+    const mustWait = isPublishing && (error as NodeJS.ErrnoException).code === 'EEXIST'
+    if (mustWait && before !== undefined) return before
+    throw error
+  }
 }
 
 /** Another broker is there. */
@@ -177,7 +180,11 @@ function publishAgain(number: number): void {
     isPublishing = false
     if (isNameTaken()) withdraw()
     sweep(directory, next)
-    watchDirectory()
+    try {
+      broker?.repair()
+    } catch {
+      // Every grant retries, and reports why it fails.
+    }
     sendAll()
   })
 }
@@ -256,8 +263,9 @@ function takeOwnership(): boolean {
     })
     return true
   } catch (error) {
+    const isOvertaken = published?.isCurrent() === false
     published?.retire()
-    giveUp({ is: 'failed', why: errorMessage(error) })
+    giveUp(isOvertaken ? { is: 'taken' } : { is: 'failed', why: errorMessage(error) })
     return false
   }
 }

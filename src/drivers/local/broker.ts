@@ -24,8 +24,8 @@ export interface BrokerParts {
   /** Milliseconds since the machine was started. */
   readonly uptime: () => number
   readonly here: ProcessIdentity
-  /** Opens a journal with the content of `snapshot`. @throws as fs does */
-  readonly open: (snapshot: Snapshot) => Journal
+  /** Opens a journal with the content of `snapshot`. @returns `before` when that one goes on for now @throws as fs does */
+  readonly open: (snapshot: Snapshot, before?: Journal) => Journal
 }
 
 export interface Broker {

@@ -36,8 +36,8 @@ export interface Outcome<A> {
 
 export interface DurableTableParts {
   readonly clock: Clock
-  /** Opens a journal with the content of `snapshot`. @throws as fs does */
-  readonly open: (snapshot: Snapshot) => Journal
+  /** Opens a journal with the content of `snapshot`. @returns `before` when that one goes on for now @throws as fs does */
+  readonly open: (snapshot: Snapshot, before?: Journal) => Journal
   /** Milliseconds since 1970. */
   readonly wall: () => number
   /** Milliseconds since the machine was started. */
@@ -176,7 +176,8 @@ export function createDurableTable(restored: JournalState, parts: DurableTablePa
 
   function mend(anyway = false): void {
     if (!journal.changed && !anyway) return
-    const next = parts.open(snapshot())
+    const next = parts.open(snapshot(), journal)
+    if (next === journal) return
     journal.close()
     journal = next
     pendingWrites = ''

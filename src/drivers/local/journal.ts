@@ -5,13 +5,30 @@
  * and after a power cut the boot id differs, all holders are dead, and tokens continue by the wall clock. The file has a header
  * and one line per event; a torn line (disk full, killed in mid-write) is skipped on reading. Every broker begins with its own
  * file, put in place by a rename, so that late writes of an earlier broker cannot reach it.
+ *
+ * Nor can a late rename, by a broker that was stopped right before it: a broker makes its draft, then checks that it is still the
+ * broker, then renames the draft. Its successor is the broker by then, or becomes it later, and deletes all drafts before it
+ * begins its own journal.
  */
-import { closeSync, fstatSync, ftruncateSync, openSync, renameSync, rmSync, writeSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import {
+  closeSync,
+  fstatSync,
+  ftruncateSync,
+  linkSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { type JournalState, parseBroker, parseJournal, toLines } from './journal-lines.js'
 import { hasExited, type ProcessIdentity } from './processes.js'
 import { isAt, isFull, malformed, readText, unwritable } from './whole-file.js'
 
+/** A file that is to become the journal. Earlier versions named it by the process. */
+const draft = /^journal-[0-9a-f]+$/
 /** The size of a journal that is worth compacting, in bytes. */
 const compactThreshold = 256 * 1024
 
@@ -53,14 +70,33 @@ function parsed<T>(directory: string, parse: (text: string) => T): T {
   }
 }
 
+function deleteDrafts(directory: string): void {
+  for (const file of readdirSync(directory))
+    if (draft.test(file)) rmSync(join(directory, file), { force: true })
+}
+
+/**
+ * Puts a file in the journal's place. @param isBroker false: another process may be the broker, whose journal must not be replaced;
+ * where there is none, the next broker reads this one
+ */
+function putInPlace(file: string, directory: string, isBroker: boolean): void {
+  if (isBroker) return renameSync(file, journalFile(directory))
+  linkSync(file, journalFile(directory))
+  rmSync(file)
+}
+
 /**
  * Begins a journal with the current state. On a full disk it continues with the existing file, so that operations without a write
  * (renewals) work, and every append retries.
+ *
+ * @param isBroker is this process certainly the broker?
+ * @throws as fs does: `EEXIST` when it may not be, and there is a journal
  */
 export function openJournal(
   directory: string,
   here: ProcessIdentity,
   snapshot: { readonly lines: string; readonly floor: number },
+  isBroker: () => boolean = () => true,
 ): Journal {
   let fd = -1
   let size = 0
@@ -69,12 +105,12 @@ export function openJournal(
   let due = ''
 
   function replace({ lines, floor }: { readonly lines: string; readonly floor: number }): void {
-    const draft = join(directory, `journal-${process.pid}`)
-    const next = openSync(draft, 'w', 0o600)
+    const draft = join(directory, `journal-${randomBytes(6).toString('hex')}`)
+    const next = openSync(draft, 'wx', 0o600)
     let written: number
     try {
       written = writeAll(next, toLines.header(here, floor) + lines, 0)
-      renameSync(draft, journalFile(directory))
+      putInPlace(draft, directory, isBroker())
     } catch (error) {
       closeSync(next)
       rmSync(draft, { force: true })
@@ -98,6 +134,7 @@ export function openJournal(
     }
   }
 
+  if (isBroker()) deleteDrafts(directory)
   try {
     replace(snapshot)
   } catch (error) {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
@@ -145,13 +145,15 @@ test('it is large when much of it is no longer true, and small again after a rew
 
 test('a rewrite that fails leaves the old file in use', () => {
   const directory = freshDirectory()
-  const journal = openJournal(directory, here, empty)
+  let isBroker = true
+  const journal = openJournal(directory, here, empty, () => isBroker)
   journal.append(toLines.granted(held('a')))
-  // A directory stands where the draft would be written.
-  mkdirSync(join(directory, `journal-${process.pid}`))
+  // A journal that may be another broker's is not replaced.
+  isBroker = false
   assert.equal(journal.rewrite(empty), false)
   journal.append(toLines.granted(held('b')))
   assert.equal(readJournal(directory).holds.length, 2)
+  assert.deepEqual(readdirSync(directory), ['journal'])
   journal.close()
 })
 

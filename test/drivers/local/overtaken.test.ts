@@ -1,19 +1,25 @@
 // A broker over a socket file is stopped while it grants, and the file that names it is deleted: another process is the broker by the time it
 // goes on.
 import assert from 'node:assert/strict'
-import { readFileSync, unlinkSync } from 'node:fs'
+import { readdirSync, readFileSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { leakCheck } from '../../support/leaks.js'
 import { awaitStandstill } from '../../support/servers/process.js'
 import { until } from '../../support/until.js'
-import { endAll, freshDirectory, start } from './processes.js'
-import { type Step, variable } from './stopping.js'
+import { endAll, freshDirectory, start, type Taker } from './processes.js'
+import { type GrantStep, type JournalStep, variable } from './stopping.js'
 
-const steps: Record<Step, string> = {
+const steps: Record<GrantStep, string> = {
   writing: 'before a grant is in the journal',
   written: 'when a grant is in the journal',
   sending: 'when a grant is about to be sent',
+}
+
+/** It has stopped itself. */
+async function stopped({ pid }: Taker): Promise<void> {
+  await until(() => / T /.test(readFileSync(`/proc/${pid}/stat`, 'latin1')))
+  awaitStandstill(pid)
 }
 
 for (const [step, when] of Object.entries(steps))
@@ -23,8 +29,7 @@ for (const [step, when] of Object.entries(steps))
     await broker.acquire('who-runs-the-broker')
     const [client, newcomer] = [await start(options), await start(options)]
     const first = client.acquire('x', { ttl: 60_000 })
-    await until(() => / T /.test(readFileSync(`/proc/${broker.pid}/stat`, 'latin1')))
-    awaitStandstill(broker.pid)
+    await stopped(broker)
     unlinkSync(join(options.directory, 'broker-1'))
     const second = newcomer.acquire('x', { ttl: 60_000 })
     // The newcomer is the broker once it has granted this.
@@ -43,6 +48,53 @@ for (const [step, when] of Object.entries(steps))
       assert.equal(await client.release(held), 'released')
       assert.ok((await second).token > held.token)
     }
+  })
+
+/** How a broker comes to write a whole journal. */
+const moments: readonly {
+  readonly when: string
+  readonly step: JournalStep
+  provoke(broker: Taker, directory: string): Promise<void>
+}[] = [
+  { when: 'begins its journal', step: 'beginning', provoke: async () => undefined },
+  {
+    when: 'compacts its journal',
+    step: 'rewriting',
+    async provoke(broker) {
+      const note = 'n'.repeat(256)
+      const fill = async () => {
+        for (;;) await broker.release(await broker.acquire('filler', { note }))
+      }
+      void fill().catch(() => undefined)
+    },
+  },
+  {
+    when: 'publishes itself again',
+    step: 'rewriting',
+    provoke: async (_, directory) => unlinkSync(join(directory, 'broker-1')),
+  },
+]
+
+for (const { when, step, provoke } of moments)
+  test(`a broker that is stopped while it ${when}, and overtaken, does not overwrite the journal of the next`, async () => {
+    const options = { directory: freshDirectory(), socket: 'file' } as const
+    const broker = await start(options, { preload: './stopping.js', env: { [variable]: step } })
+    const begun = broker.acquire('who-runs-the-broker')
+    if (step !== 'beginning') await begun
+    await provoke(broker, options.directory)
+    await stopped(broker)
+    if (readdirSync(options.directory).includes('broker-1')) unlinkSync(join(options.directory, 'broker-1'))
+    const [next, holder] = [await start(options), await start(options)]
+    await next.acquire('who-runs-the-next')
+    const held = await holder.acquire('y', { ttl: 60_000 })
+    // Any call would make it look at its journal.
+    next.stop()
+    broker.go()
+    await until(() => !readdirSync(options.directory).some((name) => name.startsWith('journal-')))
+    await next.kill()
+    assert.equal(await (await start(options)).tryAcquire('y'), undefined)
+    assert.equal(await holder.state(held), 'held')
+    assert.equal(await holder.release(held), 'released')
   })
 
 after(endAll)

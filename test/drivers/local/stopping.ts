@@ -1,11 +1,15 @@
-// Loaded before a process of `start`: stops it (SIGSTOP) at one step of its broker, the first time that `x` is granted there.
+// Loaded before a process of `start`: stops it (SIGSTOP), once, at one step of its broker: while `x` is granted there, or when a
+// file is about to become the journal.
 import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { Socket } from 'node:net'
 import threads, { isMainThread, type WorkerOptions, workerData } from 'node:worker_threads'
 
 /** Before or after the grant is in the journal, or when everything has been checked and it only has to be sent. */
-export type Step = 'writing' | 'written' | 'sending'
+export type GrantStep = 'writing' | 'written' | 'sending'
+/** The first journal of this broker, or the next one. */
+export type JournalStep = 'beginning' | 'rewriting'
+export type Step = GrantStep | JournalStep
 
 /** The step, as the process finds it in its environment. */
 export const variable = 'HOLDFAST_TEST_STOP'
@@ -14,34 +18,49 @@ interface Orders {
   readonly step: Step
   /** The thread's own file. */
   readonly file: string
+  /** 1 once the process has been stopped. Shared, for a process may have several brokers, one after the other. */
+  readonly stopped: Int32Array<SharedArrayBuffer>
 }
 
-let hasStopped = false
-
-function stop(): void {
-  hasStopped = true
+function stop(stopped: Int32Array<SharedArrayBuffer>): void {
+  if (Atomics.exchange(stopped, 0, 1) === 1) return
   process.kill(process.pid, 'SIGSTOP')
   // The signal stops the other threads first; this one is past the wait only when the process goes on.
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100)
 }
 
-function inThread({ step, file }: Orders): Promise<unknown> {
+function stopAtGrant(step: GrantStep, stopped: Int32Array<SharedArrayBuffer>): void {
   const { writeSync } = fs
   let isWritten = false
-  const isGrant = (data: unknown) => !hasStopped && String(data).includes('["g","x"')
   fs.writeSync = ((...args: Parameters<typeof writeSync>) => {
-    const isIt = isGrant(args[1])
-    if (isIt && step === 'writing') stop()
+    const isIt = String(args[1]).includes('["g","x"')
+    if (isIt && step === 'writing') stop(stopped)
     const written = writeSync(...args)
     isWritten ||= isIt
-    if (isIt && step === 'written') stop()
+    if (isIt && step === 'written') stop(stopped)
     return written
   }) as typeof writeSync
   const { write } = Socket.prototype
   Socket.prototype.write = function (this: Socket, ...args: unknown[]) {
-    if (isWritten && !hasStopped && step === 'sending' && String(args[0]).includes('"granted"')) stop()
+    if (isWritten && step === 'sending' && String(args[0]).includes('"granted"')) stop(stopped)
     return Reflect.apply(write, this, args) as boolean
   }
+}
+
+function stopAtJournal(step: JournalStep, stopped: Int32Array<SharedArrayBuffer>): void {
+  let puts = 0
+  for (const how of ['renameSync', 'linkSync'] as const) {
+    const put = fs[how]
+    fs[how] = (from, to) => {
+      if (String(to).endsWith('/journal') && ++puts === (step === 'beginning' ? 1 : 2)) stop(stopped)
+      put(from, to)
+    }
+  }
+}
+
+function inThread({ step, file, stopped }: Orders): Promise<unknown> {
+  if (step === 'beginning' || step === 'rewriting') stopAtJournal(step, stopped)
+  else stopAtGrant(step, stopped)
   syncBuiltinESMExports()
   return import(file)
 }
@@ -51,9 +70,10 @@ if (!isMainThread) await inThread(workerData as Orders)
 else if (step) {
   const at: Step = step
   const { Worker } = threads
+  const stopped = new Int32Array(new SharedArrayBuffer(4))
   threads.Worker = class extends Worker {
     constructor(file: string | URL, options?: WorkerOptions) {
-      const orders: Orders = { step: at, file: String(file) }
+      const orders: Orders = { step: at, file: String(file), stopped }
       super(new URL(import.meta.url), { ...options, workerData: orders })
     }
   }
