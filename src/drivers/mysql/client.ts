@@ -66,7 +66,12 @@ export function checkPool(pool: unknown): MysqlPool {
         'mysql: pool is a callback pool of mysql2; pass pool.promise(), or one made by mysql2/promise',
       )
     }
-    if ('getConnection' in pool && typeof pool.getConnection === 'function') return pool as MysqlPool
+    if ('getConnection' in pool && typeof pool.getConnection === 'function') {
+      // Only clients of mariadb have `batch`. With callbacks, the method takes one.
+      if ('batch' in pool && pool.getConnection.length > 0)
+        throw new TypeError("mysql: pool is a pool of 'mariadb/callback'; pass one of 'mariadb'")
+      return pool as MysqlPool
+    }
   }
   throw new TypeError(
     `mysql: pool must be a pool made by createPool of mysql2/promise or mariadb, got ${describe(pool)}`,

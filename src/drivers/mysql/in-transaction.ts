@@ -154,6 +154,11 @@ function checkConnection(connection: MysqlTransaction): void {
   if (typeof connection !== 'object' || connection === null || typeof connection.query !== 'function') {
     throw new TypeError(`connection must be a connection of mysql2 or mariadb, got ${describe(connection)}`)
   }
+  // Those of clients with callbacks return no result, and the token would be 0. In mariadb the callback is one parameter more.
+  if ('promise' in connection && typeof connection.promise === 'function')
+    throw new TypeError('connection is a callback connection of mysql2; pass connection.promise()')
+  if ('batch' in connection && connection.query.length > 2)
+    throw new TypeError("connection is one of 'mariadb/callback'; pass one of 'mariadb'")
   if ('getConnection' in connection) {
     throw notOpen('a pool runs each statement on any connection: take one with pool.getConnection()')
   }

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { inTransaction, migration, mysql } from 'holdfast/mysql'
-import { createPool as createPlain } from 'mysql2'
+import * as callbacks from 'mariadb/callback'
+import { createPool as createPlain, createConnection as createPlainConnection } from 'mysql2'
 import { createPool } from 'mysql2/promise'
 import { createLocks } from '../../../src/create-locks.js'
 import { leakCheck } from '../../support/leaks.js'
@@ -26,18 +27,46 @@ it('bad options are reported before any I/O, with the remedy', () => {
   assert.throws(() => migration({ user: `a'b` }), /user must be a name or name@host/)
 })
 
-it('a callback pool of mysql2 is refused, and the error says what to pass instead', async () => {
-  const plain = createPlain({})
-  assert.throws(() => mysql({ pool: plain as never }), /pass pool.promise\(\)/)
-  await plain.promise().end()
-})
-
 describe('with a server', { concurrency: false }, () => {
   let server: MysqlServer
   before(async () => {
     server = await startMysql()
   })
   after(() => server.stop())
+
+  it('pools and connections with callbacks are refused, and the error says what to pass instead', async () => {
+    const place = { host: server.host, port: server.port, user: 'root', database: 'holdfast' }
+    const [pool, plain, other] = [createPool(place), createPlain(place), callbacks.createPool(place)]
+    assert.throws(() => mysql({ pool: plain as never }), {
+      name: 'TypeError',
+      message: /pass pool\.promise\(\)/,
+    })
+    assert.throws(() => mysql({ pool: other as never }), {
+      name: 'TypeError',
+      message: /pass one of 'mariadb'$/,
+    })
+
+    const connection = createPlainConnection(place)
+    await connection.promise().beginTransaction()
+    await assert.rejects(inTransaction(connection as never, 'callbacks', { pool }), {
+      name: 'TypeError',
+      message: /pass connection\.promise\(\)/,
+    })
+    const another = callbacks.createConnection(place)
+    await new Promise<void>((resolve) => another.beginTransaction(() => resolve()))
+    await assert.rejects(inTransaction(another as never, 'callbacks', { pool }), {
+      name: 'TypeError',
+      message: /pass one of 'mariadb'$/,
+    })
+    const taken = await inTransaction(connection.promise(), 'callbacks', { pool })
+    assert.ok(taken.token > 0)
+
+    await connection.promise().end()
+    await new Promise<void>((resolve) => another.end(() => resolve()))
+    await new Promise<void>((resolve) => other.end(() => resolve()))
+    await plain.promise().end()
+    await pool.end()
+  })
 
   it('a user with nothing but the rights that `migration` grants can do everything', async (t) => {
     await server.query(`create user 'app'@'%'`)
