@@ -15,9 +15,10 @@ import { postgres } from '../../src/drivers/postgres/index.js'
 import { redis } from '../../src/drivers/redis/index.js'
 import { AcquireTimeoutError, createLocks, type DriverFactory } from '../../src/index.js'
 import { leakCheck } from '../support/leaks.js'
-import { startProxy, type TcpProxy } from '../support/proxy.js'
+import { startProxy } from '../support/proxy.js'
 import { startPostgres } from '../support/servers/postgres.js'
 import { startRedis } from '../support/servers/redis.js'
+import { duringStall } from './support/stalled-loop.js'
 
 /** The time limits that are set. None of them passes by itself. */
 function heldClock(): { readonly clock: Clock; readonly due: () => void } {
@@ -31,19 +32,6 @@ function heldClock(): { readonly clock: Clock; readonly due: () => void } {
     for (const one of [...set]) one()
   }
   return { clock: { ...systemClock(), at }, due }
-}
-
-/** The event loop stops as the answer arrives. It goes on with the timers, which are due by then, and reads the sockets after them. */
-async function duringStall<T>(proxy: TcpProxy, due: () => void, ask: () => Promise<T>): Promise<T> {
-  proxy.down.hold()
-  const asked = ask()
-  await proxy.down.holding()
-  setTimeout(() => {
-    proxy.down.pass()
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50)
-    due()
-  })
-  return asked
 }
 
 interface Opened {

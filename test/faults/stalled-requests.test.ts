@@ -1,5 +1,5 @@
-// Requests whose replies arrive while the event loop is blocked, and their time with it. Longer than a driver's own time limits: stalled-loop.test.ts has
-// the shorter ones, stalled-requests-elsewhere.test.ts the other stores.
+// Requests whose replies arrive while the event loop is blocked, for longer than a driver's own time limits: stalled-loop.test.ts has
+// the shorter blocks.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -109,8 +109,8 @@ const calls: readonly (readonly [keyof Calls, string, string])[] = verbsOfCalls.
 const life = 'extract(epoch from pg_catalog.pg_postmaster_start_time())'
 
 /**
- * The limit that the function itself sets comes too late on a new connection: the server first compiles the function, and waits there for
- * whoever has locked a whole table. Not inside the user's own transaction, where the setting would last until its end.
+ * The limit that the function itself sets comes too late on a new connection: the server compiles the function first, and if somebody has
+ * locked a whole table, it waits there. Not inside the user's own transaction, where the setting would last until its end.
  */
 const limited = (called: string) =>
   `case when pg_catalog.set_config('lock_timeout', '100', true) is not null then ${called} end`

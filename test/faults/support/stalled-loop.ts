@@ -104,7 +104,8 @@ function troubleOf(locks: Locks): readonly string[] {
   return trouble
 }
 
-async function duringStall<T>(proxy: TcpProxy, due: () => void, ask: () => Promise<T>): Promise<T> {
+/** The event loop is blocked as the answer arrives. It goes on with the timers that are due by then, and reads the sockets after them. */
+export async function duringStall<T>(proxy: TcpProxy, due: () => void, ask: () => Promise<T>): Promise<T> {
   proxy.down.hold()
   const asked = ask()
   await proxy.down.holding()
