@@ -10,10 +10,11 @@ import { AcquireTimeoutError, aged, BackendError, unavailable } from './errors.j
 import type { AboutAcquisition, DenialReason } from './events.js'
 import type { Hold } from './hold.js'
 import { HeldLease } from './lease.js'
-import type { LocalQueue, QueueEntry } from './local-queue.js'
+import type { LocalQueue } from './local-queue.js'
 import type { Mode } from './mode.js'
 import { onAbort } from './on-abort.js'
 import type { Terms } from './options.js'
+import type { QueueEntry } from './queue-entry.js'
 import { WaitDeadline, type WaitListener, type WaitOutcome } from './wait-deadline.js'
 
 /** Callbacks of one acquisition: progress and result. */

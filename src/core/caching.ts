@@ -1,6 +1,6 @@
 /**
  * Lock caching (`linger`): after a release the grant stays in its process for a moment, and the next local acquire
- * costs no request. This is the local hand-over of `local-handoff.ts` to a request that has not come yet.
+ * costs no request. This is the local hand-over of `handoff-rules.ts` to a request that has not come yet.
  *
  * ```
  *          release, nobody waits            acquire here: next token of the reserve

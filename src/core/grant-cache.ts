@@ -1,8 +1,8 @@
 /** The grant that one local queue keeps after its release, for the next request of this process: see `caching.ts`. */
 import { type CachingQueue, mayBeCached } from './caching.js'
 import type { Engine } from './engine.js'
+import { minTtlShare } from './handoff-rules.js'
 import type { Hold } from './hold.js'
-import { minTtlShare } from './local-handoff.js'
 import type { Watchdog } from './watchdog.js'
 
 export class GrantCache {

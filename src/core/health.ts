@@ -1,11 +1,11 @@
 /** Can the store grant now? The only proof is a grant, so `health()` acquires a lock of its own and releases it. */
 
+import { createClaim } from './create-claim.js'
 import type { Grant, Wait } from './driver.js'
 import { type Duration, duration } from './duration.js'
 import type { Engine } from './engine.js'
 import { BackendError, unavailable } from './errors.js'
 import { checkKnown } from './known-options.js'
-import { createClaim } from './local-queue.js'
 import { exclusive, shared } from './mode.js'
 import { checkOptions } from './options.js'
 import { TimeLimit } from './time-limit.js'

@@ -3,44 +3,28 @@
  * driver, reads the clock, makes holds, and notifies callers and listeners.
  * Long because every action of the queue is performed here.
  *
- * Local hand-overs are bounded while others wait in the store's queue: see `local-handoff.ts`.
+ * Local hand-overs are bounded while others wait in the store's queue: see `handoff-limit.ts`.
  */
 
 import { cacheable, patience } from './caching.js'
 import type { ClaimBatch } from './claim-batch.js'
-import { ttlWithDelay } from './clock.js'
+import { createClaim } from './create-claim.js'
 import type { Claim, Grant, Holder, Wait, WaitStatus } from './driver.js'
 import type { Engine } from './engine.js'
 import { BackendError } from './errors.js'
 import { canReuse, GrantCache, isFit, mayKeep } from './grant-cache.js'
 import { isShortened, renewed, usable } from './grant-freshness.js'
+import { HandoffLimit } from './handoff-limit.js'
+import { canReceive, minTtlShare } from './handoff-rules.js'
 import { Hold } from './hold.js'
-import { canReceive, HandoffLimit, minTtlShare } from './local-handoff.js'
-import { type Mode, shared } from './mode.js'
+import { shared } from './mode.js'
 import { quote } from './name.js'
 import type { Terms } from './options.js'
+import type { QueueEntry } from './queue-entry.js'
 import * as queue from './queue-state.js'
 import { StoreRequest } from './store-request.js'
-import type { WaitDeadline } from './wait-deadline.js'
 import { Watchdog } from './watchdog.js'
 import { closeTimeout, withTimeout } from './with-timeout.js'
-
-export interface QueueEntry {
-  readonly mode: Mode
-  readonly terms: Terms
-  readonly deadline: WaitDeadline
-  /** Clock reading of the call. */
-  readonly asked: number
-  /** The number that its events carry. */
-  readonly acquisition: number
-  /** The batch in which its claim goes to the store. */
-  readonly batch?: ClaimBatch | undefined
-  /** `undefined`: the lock was not free for a single attempt. */
-  granted(hold: Hold | undefined): void
-  failed(error: unknown): void
-  /** The store reported what blocks the request. */
-  blocked(by: WaitStatus): void
-}
 
 /** What the store reported at the end of a wait. */
 export interface FinalInspection {
@@ -590,12 +574,4 @@ export class LocalQueue {
     for (const { deadline } of this.#state.queue) if (deadline.isStillWaiting()) break
     return queue.findSuccessor(this.#state, hold)
   }
-}
-
-/** With a lock-delay the core asks the store for more time than it gives the caller: see `watchdog.ts`. */
-export function createClaim(name: string, attempt: string, mode: Mode, terms: Terms): Claim {
-  const { fair, ttl, lockDelay, note } = terms
-  const claim = { name, attempt, mode, fair, ttl: ttlWithDelay(ttl, lockDelay) }
-  if (lockDelay === 0 && note === undefined) return claim
-  return { ...claim, ...(lockDelay > 0 && { lockDelay }), ...(note !== undefined && { note }) }
 }

@@ -19,7 +19,7 @@
  * is decided at a time, because the caller notified of it may change what comes next.
  */
 import type { Claim } from './driver.js'
-import { canReceive, canTakeOver, type Handable } from './local-handoff.js'
+import { canReceive, canTakeOver, type Handable } from './handoff-rules.js'
 import type { Mode } from './mode.js'
 import type { Terms } from './options.js'
 import { SmallSet } from './small-set.js'

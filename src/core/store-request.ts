@@ -4,7 +4,8 @@
  */
 import { mayBeCached } from './caching.js'
 import type { Claim, Wait, WaitStatus } from './driver.js'
-import type { LocalQueue, QueueEntry } from './local-queue.js'
+import type { LocalQueue } from './local-queue.js'
+import type { QueueEntry } from './queue-entry.js'
 import type { Request } from './queue-state.js'
 import { TimeLimit } from './time-limit.js'
 

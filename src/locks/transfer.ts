@@ -12,12 +12,12 @@
  */
 
 import { CellRef } from '../core/cell-ref.js'
+import { createClaim } from '../core/create-claim.js'
 import type { Wait } from '../core/driver.js'
 import type { Engine } from '../core/engine.js'
 import { BackendError, LeaseLostError, UnsupportedError, unavailable } from '../core/errors.js'
 import type { Hold } from '../core/hold.js'
 import { HeldLease, type Lease } from '../core/lease.js'
-import { createClaim } from '../core/local-queue.js'
 import type { Mode } from '../core/mode.js'
 import { checkName, describe, quote } from '../core/name.js'
 import { type AcquireOptions, checkOptions, resolveTerms } from '../core/options.js'

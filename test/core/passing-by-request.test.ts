@@ -1,7 +1,7 @@
 // A store that mints every token itself: the grant is passed on inside the process with one request for the next token.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { maxContendedHandoffs } from '../../src/core/local-handoff.js'
+import { maxContendedHandoffs } from '../../src/core/handoff-limit.js'
 import { settle } from '../support/fake-clock.js'
 import { leakCheck } from '../support/leaks.js'
 import { type Script, type ScriptedGrant, script } from '../support/scripted-driver.js'

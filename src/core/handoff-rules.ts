@@ -1,25 +1,13 @@
 /**
- * Which request may follow which hold inside one process, and for how long.
+ * Which request may have the grant, or the queue entry in the store, of which other one inside one process.
  *
  * An exclusive grant may go to the next local request without a request to the store, with the next token of its
- * reserve. While others wait in the store's queue such hand-overs are bounded, so that a busy process cannot keep
- * them out; then the grant goes back.
+ * reserve. How often is in `handoff-limit.ts`.
  */
-import { type Clock, ttlWithDelay } from './clock.js'
-import type { Claim, Grant } from './driver.js'
+import { ttlWithDelay } from './clock.js'
+import type { Claim } from './driver.js'
 import type { Mode } from './mode.js'
 import type { Terms } from './options.js'
-
-/** Hand-overs of one grant while others wait in the store. */
-export const maxContendedHandoffs = 16
-/** Milliseconds of hand-overs while others wait in the store. */
-export const maxContendedHandoffTime = 50
-
-/**
- * Milliseconds of hand-overs without a turn of the event loop: sections without I/O would otherwise hold back timers
- * and the notification that another process waits.
- */
-export const maxSynchronousTime = 5
 
 /**
  * The share of its ttl that a lease must have left to be handed over. With the watchdog's renewals it has that much,
@@ -27,49 +15,6 @@ export const maxSynchronousTime = 5
  * grant comes with the full ttl.
  */
 export const minTtlShare = 0.6
-
-/** Counts the hand-overs of one grant from the moment that others are known to wait. */
-export class HandoffLimit {
-  readonly #clock: Clock
-  #handoffs = 0
-  #contendedSince: number | undefined
-  /** Clock reading of the first hand-over since the event loop turned. */
-  #sliceStartedAt: number | undefined
-
-  constructor(clock: Clock) {
-    this.#clock = clock
-  }
-
-  /** A new grant came from the store. */
-  begin(): void {
-    this.#handoffs = 0
-    this.#contendedSince = undefined
-  }
-
-  /** Must the event loop turn before the next hand-over? */
-  get mustYield(): boolean {
-    const now = this.#clock.now()
-    if (this.#sliceStartedAt === undefined) {
-      this.#sliceStartedAt = now
-      this.#clock.soon(() => {
-        this.#sliceStartedAt = undefined
-      })
-    }
-    return now - this.#sliceStartedAt >= maxSynchronousTime
-  }
-
-  /** May this grant be handed over once more? Counts the hand-over. */
-  tryHandoff(grant: Grant): boolean {
-    if (grant.contended?.() === false) {
-      this.begin()
-      return true
-    }
-    const now = this.#clock.now()
-    this.#contendedSince ??= now
-    this.#handoffs++
-    return this.#handoffs <= maxContendedHandoffs && now - this.#contendedSince <= maxContendedHandoffTime
-  }
-}
 
 /** What a hold must show for its grant to be handed over. */
 export interface Handable {
