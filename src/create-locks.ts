@@ -220,7 +220,7 @@ export function locksOver<Known extends Ability>(engine: Engine): Locks<Known> {
       if (driver.forceRelease === undefined) throw missing('forced release')
       checkName(name)
       // To its callers it is free.
-      await engine.queues.get(name)?.endCachingNow()
+      await engine.queues.get(name)?.cache?.endNow()
       return engine.asked('forceRelease', name, driver.forceRelease(name))
     },
     revoke: async (name, options) => revoke(engine, name, options),

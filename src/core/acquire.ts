@@ -152,7 +152,7 @@ export class EngineLock implements Lock {
   /** May a process keep this lock cached? Then several are not taken in one step, which such a cache would refuse. */
   lingers(options: AcquireOptions): boolean {
     const linger = options.linger ?? this.#defaults.linger
-    return linger !== 0 || this.engine.queues.get(this.name)?.isCaching === true
+    return linger !== 0 || this.engine.queues.get(this.name)?.cache?.hold !== undefined
   }
 
   /** Throws what is wrong with the request; every later error goes to `reject`. `single`: one attempt, as with `wait: 0`. */

@@ -8,9 +8,11 @@ import type { ClaimBatch } from './claim-batch.js'
 import type { WaitStatus } from './driver.js'
 import { AcquireTimeoutError, aged, BackendError, unavailable } from './errors.js'
 import type { AboutAcquisition, DenialReason } from './events.js'
+import { inspectOnce } from './final-inspection.js'
 import type { Hold } from './hold.js'
 import { HeldLease } from './lease.js'
 import type { LocalQueue } from './local-queue.js'
+import { localHolder } from './local-status.js'
 import type { Mode } from './mode.js'
 import { onAbort } from './on-abort.js'
 import type { Terms } from './options.js'
@@ -152,7 +154,7 @@ export class Acquisition implements QueueEntry, WaitListener {
     // A waiter behind others of this process knows what the store reported to the first of them.
     this.#lastStatus ??= this.#queue.lastStatus
     const waited = engine.clock.now() - this.asked
-    const held = this.#queue.localHolder() !== undefined || this.#lastStatus !== undefined
+    const held = localHolder(this.#queue) !== undefined || this.#lastStatus !== undefined
     return held
       ? this.#timeoutError(waited)
       : this.#unavailableError(this.#lastError ?? this.#queue.lastError)
@@ -168,9 +170,8 @@ export class Acquisition implements QueueEntry, WaitListener {
     const { clock } = this.#queue.engine
     const status = this.#lastStatus
     const isFresh = status?.by.holder !== undefined && clock.now() - status.at < statusMaxAge
-    if (!(why instanceof AcquireTimeoutError) || isFresh || this.#queue.localHolder() !== undefined)
-      return why
-    const { answered, holder, error } = await this.#unlessAborted(this.#queue.inspectOnce())
+    if (!(why instanceof AcquireTimeoutError) || isFresh || localHolder(this.#queue) !== undefined) return why
+    const { answered, holder, error } = await this.#unlessAborted(inspectOnce(this.#queue))
     if (!answered && just === undefined) return this.#unavailableError(error ?? this.#lastError)
     return holder === undefined
       ? why
@@ -200,7 +201,7 @@ export class Acquisition implements QueueEntry, WaitListener {
     const status = this.#lastStatus
     const told = status?.by.holder && aged(status.by.holder, engine.clock.now() - status.at)
     // Of a hold in this process the present state is known.
-    const holder = this.#queue.localHolder() ?? told
+    const holder = localHolder(this.#queue) ?? told
     return new AcquireTimeoutError(name, waited, {
       ...status?.by,
       ...(holder !== undefined && { holder }),

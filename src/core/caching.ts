@@ -13,9 +13,10 @@
  * attempt that such a hold refuses waits in the queue for a moment, and the holder releases the lock for it.
  */
 
-export interface CachingQueue {
-  /** The cached grant goes back to the store. */
-  endCaching(): void
+/** A grant that is kept after its release. */
+export interface Cached {
+  /** It goes back to the store. */
+  end(): void
 }
 
 /** Names whose grants one `createLocks` keeps at a time. */
@@ -44,17 +45,17 @@ export function patience(roundTrip: number, ttl: number): number {
   return Math.max(minPatience, Math.min(4 * roundTrip, ttl / 10))
 }
 
-/** The local queues of one `createLocks` that keep a grant, the oldest first. */
-export class CachedNames {
-  readonly #queues = new Set<CachingQueue>()
+/** The grants that one `createLocks` keeps, the oldest first. */
+export class CachedGrants {
+  readonly #grants = new Set<Cached>()
 
-  add(queue: CachingQueue): void {
-    this.#queues.add(queue)
-    const [oldest] = this.#queues
-    if (this.#queues.size > maxCached) oldest?.endCaching()
+  add(grant: Cached): void {
+    this.#grants.add(grant)
+    const [oldest] = this.#grants
+    if (this.#grants.size > maxCached) oldest?.end()
   }
 
-  delete(queue: CachingQueue): void {
-    this.#queues.delete(queue)
+  delete(grant: Cached): void {
+    this.#grants.delete(grant)
   }
 }

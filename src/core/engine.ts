@@ -1,7 +1,7 @@
 /** What all locks of one `createLocks` share: the driver, time, randomness, events, and the holders and waiters of this process. */
 import { randomFillSync } from 'node:crypto'
 import { hostname } from 'node:os'
-import { CachedNames } from './caching.js'
+import { CachedGrants } from './caching.js'
 import { type Clock, systemClock } from './clock.js'
 import type { Driver, DriverFactory, Env, Traits } from './driver.js'
 import { BackendError, unavailable } from './errors.js'
@@ -45,7 +45,7 @@ export class Engine {
   readonly leaks: Leaks | undefined
   /** The local queues by name: those with holders or waiters in this process, and a few idle ones that may be needed again. */
   readonly queues: Map<string, LocalQueue> = new Map()
-  readonly cached: CachedNames = new CachedNames()
+  readonly cached: CachedGrants = new CachedGrants()
   readonly #later = new Set<() => void>()
   #closing: Promise<void> | undefined
 
@@ -91,17 +91,16 @@ export class Engine {
     })
   }
 
-  /** @param known the line to use if there is none */
-  queue(name: string, known?: LocalQueue): LocalQueue {
+  queue(name: string): LocalQueue {
     let queue = this.queues.get(name)
     if (queue === undefined) {
-      queue = known ?? new LocalQueue(this, name)
+      queue = new LocalQueue(this, name)
       this.queues.set(name, queue)
     }
     return queue
   }
 
-  /** This line has no holders or waiters any more. */
+  /** This queue has no holders or waiters any more. */
   idle(queue: LocalQueue): void {
     if (this.queues.size <= maxIdleQueues) return
     // Not at once: the caller that ended the last hold here may be about to add a hold or a waiter.

@@ -1,21 +1,20 @@
 /** The grant that one local queue keeps after its release, for the next request of this process: see `caching.ts`. */
-import { type CachingQueue, mayBeCached } from './caching.js'
-import type { Engine } from './engine.js'
+import { type Cached, mayBeCached } from './caching.js'
 import { minTtlShare } from './handoff-rules.js'
 import type { Hold } from './hold.js'
+import type { LocalQueue } from './local-queue.js'
+import { removeHold } from './queue-state.js'
 import type { Watchdog } from './watchdog.js'
 
-export class GrantCache {
-  readonly #engine: Engine
-  readonly #queue: CachingQueue
+export class GrantCache implements Cached {
+  readonly #queue: LocalQueue
   #hold: Hold | undefined
   /** Clock reading at which `linger` has passed. */
   #until = 0
   /** When the timer fires, and how to stop it. */
   #timer: { readonly at: number; readonly stop: () => void } | undefined
 
-  constructor(engine: Engine, queue: CachingQueue) {
-    this.#engine = engine
+  constructor(queue: LocalQueue) {
     this.#queue = queue
   }
 
@@ -26,21 +25,21 @@ export class GrantCache {
 
   /** Has `linger` passed? The timer may be late. */
   get isOver(): boolean {
-    return this.#engine.clock.now() >= this.#until
+    return this.#queue.engine.clock.now() >= this.#until
   }
 
   keep(hold: Hold): void {
     const { watchdog, linger } = hold
     const { grant } = watchdog
     grant.onContended ??= () => {
-      if (this.#hold?.watchdog.grant === grant) this.#queue.endCaching()
+      if (this.#hold?.watchdog.grant === grant) this.end()
     }
     // `maxHold` was that of the former holder.
     watchdog.limit(Number.POSITIVE_INFINITY)
     this.#hold = hold
-    this.#until = this.#engine.clock.now() + linger
+    this.#until = this.#queue.engine.clock.now() + linger
     this.#endLater()
-    this.#engine.cached.add(this.#queue)
+    this.#queue.engine.cached.add(this)
   }
 
   /** Takes the hold out. Its timer stays, so that many reuses need one. */
@@ -48,14 +47,28 @@ export class GrantCache {
     const hold = this.#hold
     if (hold === undefined) return undefined
     this.#hold = undefined
-    this.#engine.cached.delete(this.#queue)
+    this.#queue.engine.cached.delete(this)
     return hold
   }
 
-  /** The timer would keep the queue alive: of many names, few are cached at a time. */
-  stopTimer(): void {
+  /** The cached grant goes back to the store. */
+  end(): void {
+    void this.endNow()
+  }
+
+  /** Resolves once the store has replied, or has had the time for it. */
+  async endNow(): Promise<void> {
+    const hold = this.take()
+    if (hold === undefined) return
+    // The timer would keep the queue alive: of many names, few are cached at a time.
     this.#timer?.stop()
     this.#timer = undefined
+    const { engine, state } = this.#queue
+    removeHold(state, hold)
+    const { watchdog } = hold
+    const answer = engine.releases.answered(watchdog, watchdog.release(), () => undefined)
+    this.#queue.pump()
+    await answer
   }
 
   #endLater(): void {
@@ -63,10 +76,10 @@ export class GrantCache {
     // Of several lingers the shortest may come last.
     if (this.#timer !== undefined && this.#timer.at <= at) return
     this.#timer?.stop()
-    const stop = this.#engine.schedule(at, () => {
+    const stop = this.#queue.engine.schedule(at, () => {
       this.#timer = undefined
       if (this.#hold === undefined) return
-      if (this.isOver) this.#queue.endCaching()
+      if (this.isOver) this.end()
       else this.#endLater()
     })
     this.#timer = { at, stop }

@@ -6,6 +6,7 @@ import { type Duration, duration } from './duration.js'
 import type { Engine } from './engine.js'
 import { BackendError, unavailable } from './errors.js'
 import { checkKnown } from './known-options.js'
+import { countLocal } from './local-status.js'
 import { exclusive, shared } from './mode.js'
 import { checkOptions } from './options.js'
 import { TimeLimit } from './time-limit.js'
@@ -93,8 +94,8 @@ export class Prober {
 
   #result(probed: Probed): Health {
     const sums = { held: 0, doubtful: 0, waiting: 0 }
-    for (const line of this.#engine.queues.values()) {
-      const { held, doubtful, waiting } = line.counts()
+    for (const queue of this.#engine.queues.values()) {
+      const { held, doubtful, waiting } = countLocal(queue)
       sums.held += held
       sums.doubtful += doubtful
       sums.waiting += waiting

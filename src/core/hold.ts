@@ -133,7 +133,7 @@ export class Hold implements WatchdogHooks {
   }
 
   onDoubtful(error: unknown): void {
-    if (this.#over) return this.queue.endCaching()
+    if (this.#over) return this.queue.cache?.end()
     const { events } = this.engine
     if (events.wants('doubtful'))
       events.emit('doubtful', { ...this.about(), remaining: this.watchdog.remaining, error })
@@ -141,7 +141,7 @@ export class Hold implements WatchdogHooks {
 
   /** Called by the watchdog: every synchronous check returns lost before any listener is notified. */
   onLost(why: LossCause, cause?: unknown): void {
-    if (this.#over) return this.queue.abandonHandoff(this)
+    if (this.#over) return this.queue.handoff?.abandon(this)
     this.#end()
     this.lost = this.#pendingLoss ?? new LeaseLostError(this.name, this.token, why, cause)
     this.queue.ended(this)
@@ -171,7 +171,7 @@ export class Hold implements WatchdogHooks {
     const { engine, watchdog } = this
     const gone = (outcome: ReleaseResult | undefined) => this.#finishRelease(outcome ?? 'unknown')
     const answer = engine.releases.answered(watchdog, watchdog.release(), gone)
-    this.queue.returned()
+    this.queue.pump()
     return answer
   }
 

@@ -1,6 +1,7 @@
 /**
  * The queue of one process for one name, as plain data and its transitions: no clock, no I/O, no listeners.
- * `local-queue.ts` performs the actions that they return and feeds back what came of them.
+ * `local-queue.ts` sends and holds what they decide, `store-reply.ts` reports what came of it, and `local-handoff.ts`
+ * passes grants on.
  * Long because all transitions are read together.
  *
  * ```
@@ -234,18 +235,27 @@ export interface Reply {
   readonly usable: boolean
   /** This process holds nothing newer that excludes it. */
   readonly newest: boolean
+  /** A single attempt was refused by what may be nothing but a cache in another process. */
+  readonly refusedByCache: boolean
 }
 
 /**
- * `ask-again`: the owner still waits, and begins anew. `too-late`: nobody else holds it, but the grant was used up.
- * A grant goes back to the store unless it is delivered.
+ * `ask-again`: the owner still waits, and begins anew. `ask-patiently`: a single attempt is sent once more, as a waiter.
+ * `too-late`: nobody else holds it, but the grant was used up. A grant goes back to the store unless it is delivered.
  */
-export type Outcome = 'deliver' | 'refuse' | 'ask-again' | 'time-out' | 'too-late' | 'nothing'
+export type Outcome =
+  | 'deliver'
+  | 'refuse'
+  | 'ask-again'
+  | 'ask-patiently'
+  | 'time-out'
+  | 'too-late'
+  | 'nothing'
 
 /** What an answered request is worth to its owner. */
 export function conclude(
   { once, reassigned }: Pick<Request<unknown>, 'once' | 'reassigned'>,
-  { owned, waiting, granted, usable, newest }: Reply,
+  { owned, waiting, granted, usable, newest, refusedByCache }: Reply,
 ): Outcome {
   if (!owned) return 'nothing'
   if (granted) {
@@ -255,7 +265,7 @@ export function conclude(
     if (!once) return 'ask-again'
     return newest ? 'too-late' : 'refuse'
   }
-  if (once) return 'refuse'
+  if (once) return refusedByCache && waiting ? 'ask-patiently' : 'refuse'
   return reassigned && waiting ? 'ask-again' : 'time-out'
 }
 

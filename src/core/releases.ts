@@ -7,11 +7,16 @@
  * those without a reply in time. None is sent after that, because the driver is closed then.
  */
 
-import type { ReleaseResult } from './driver.js'
+import type { Claim, Grant, ReleaseResult } from './driver.js'
 import type { Engine } from './engine.js'
 import { unavailable } from './errors.js'
-import type { Watchdog } from './watchdog.js'
+import { Watchdog } from './watchdog.js'
 import { releaseTimeout, withTimeout } from './with-timeout.js'
+
+/** For a grant that nobody gets, which is only to be released. */
+export function unusedGrant(engine: Engine, claim: Claim, grant: Grant): Watchdog {
+  return new Watchdog(engine, claim, grant, { ttl: claim.ttl, lockDelay: 0, autoRenew: false })
+}
 
 export class Releases {
   readonly #engine: Engine

@@ -68,7 +68,20 @@ export class StoreRequest implements Request<QueueEntry>, Wait {
     if (this.isPatient && by.error !== undefined) return
     if (by.error === undefined) this.reported = true
     this.cached = by.holder !== undefined && mayBeCached(by.holder.attempt)
-    if (this.owner !== undefined) this.#queue.blocked(this.owner, by)
+    if (this.owner !== undefined) this.#reportTo(this.owner, by)
+  }
+
+  #reportTo(owner: QueueEntry, by: WaitStatus): void {
+    owner.blocked(by)
+    const queue = this.#queue
+    const { name } = queue
+    const { driver, events, clock } = queue.engine
+    queue.lastError = by.error
+    queue.lastStatus = by.error === undefined ? { by, at: clock.now() } : undefined
+    if (by.error !== undefined) events.storeFailed(driver.name, name, 'acquire', by.error)
+    if (!events.wants('waiting')) return
+    const { mode, terms, acquisition } = owner
+    events.emit('waiting', { name, driver: driver.name, mode, note: terms.note, acquisition, blocked: by })
   }
 
   /** Nobody wants the grant any more. */

@@ -3,6 +3,7 @@ import { mayBeCached } from './caching.js'
 import type { Holder } from './driver.js'
 import type { Engine } from './engine.js'
 import { UnsupportedError } from './errors.js'
+import { localToken } from './local-status.js'
 import { checkName, describe, quote } from './name.js'
 import { tokenReserve } from './token.js'
 
@@ -25,7 +26,8 @@ export async function isCurrent(
     if (holder.expiresIn <= 0) return false
     if (!mayBeCached(holder.attempt)) return matches(token, holder)
     // Which token of the reserve is in use, and whether any is, only the process that has the grant knows.
-    const here = queues.get(name)?.tokenOf(holder.attempt)
+    const queue = queues.get(name)
+    const here = queue && localToken(queue, holder.attempt)
     if (here === undefined)
       throw new UnsupportedError(
         driver.name,

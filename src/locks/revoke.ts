@@ -77,7 +77,7 @@ export async function revoke(
     return holders.filter(({ expiresIn }) => expiresIn > 0).map(({ attempt }) => attempt)
   }
   // What is cached here is free.
-  await engine.queues.get(name)?.endCachingNow()
+  await engine.queues.get(name)?.cache?.endNow()
   const attempts = await readOnce(engine, name, holding, { signal })
   if (attempts.length === 0) return 'free'
   const request: Request = {

@@ -11,6 +11,7 @@
  * released.
  */
 
+import { adoptGrant } from '../core/adopt-grant.js'
 import { CellRef } from '../core/cell-ref.js'
 import { createClaim } from '../core/create-claim.js'
 import type { Wait } from '../core/driver.js'
@@ -113,9 +114,7 @@ export async function adoptLease(engine: Engine, text: string, options: AdoptOpt
   if (taken.value !== mine)
     throw new LeaseLostError(name, token, 'taken', new Error('the ticket was adopted before'))
   const claim = createClaim(name, attempt, mode, { ...terms, fair: false })
-  const hold = await withTimeLimit(engine, name, (wait) =>
-    engine.queue(name).adopt(claim, token, terms, wait),
-  )
+  const hold = await withTimeLimit(engine, name, (wait) => adoptGrant(engine, claim, token, terms, wait))
   if (hold === undefined) throw new LeaseLostError(name, token, 'expired')
   const lease = new HeldLease(hold, mode.kind)
   if (terms.leakWarning) engine.leaks?.watch(lease, engine.leaks.stack())

@@ -82,7 +82,10 @@ class World {
       if (owner !== undefined && waiting) this.#end(owner, 'failed')
       return this.#pump()
     }
-    const facts = { owned: owner !== undefined, granted, waiting, usable: reply === 'grant', newest: true }
+    const facts = {
+      ...{ owned: owner !== undefined, granted, waiting, usable: reply === 'grant' },
+      ...{ newest: true, refusedByCache: false },
+    }
     const outcome = this.#rules.conclude(request, facts)
     if (owner === undefined) {
       if (outcome !== 'nothing') this.wrong.push(`${outcome} for nobody`)
@@ -429,3 +432,12 @@ for (const [mistake, [complaint, broken]] of Object.entries(mistakes))
     const { wrong = '' } = explore({ ...queue, ...broken }, ['writer', 'reader', 'fair'], 3)
     assert.match(wrong, complaint)
   })
+
+test('a single attempt that a cache may have refused is sent once more while its caller waits', () => {
+  const refused = { owned: true, granted: false, usable: false, newest: true }
+  const outcome = (once: boolean, refusedByCache: boolean, waiting: boolean) =>
+    queue.conclude({ once, reassigned: false }, { ...refused, refusedByCache, waiting })
+  assert.equal(outcome(true, true, true), 'ask-patiently')
+  assert.equal(outcome(true, false, true), 'refuse')
+  assert.equal(outcome(false, false, true), 'time-out')
+})
