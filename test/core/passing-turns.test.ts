@@ -27,7 +27,7 @@ test('sections that do no I/O, passed on from one to the next, let the event loo
   await Promise.all([loop(), loop(), loop()])
   clearInterval(timer)
   // Not at all without a turn; how often with one hangs on what else the machine does.
-  assert.ok(fired >= 5, `a timer of 10 ms fired ${fired} times in a second`)
+  assert.ok(fired > 0, `a timer of 10 ms fired ${fired} times in a second`)
   assert.equal(most, 1)
   assert.ok(ran > 100)
   await locks.close()
