@@ -5,11 +5,11 @@ import { tokenReserve } from '../../core/token.js'
 import { RenewalOrder } from '../kit/renewal-order.js'
 import type { Reply } from '../redis/client.js'
 import { GarbledReply } from '../redis/reply-shapes.js'
-import type { Redlock } from './driver.js'
 import { isGarbled, type Node } from './node.js'
 import { type Renewable, type Term, toArgument } from './renewals.js'
 import { count, round } from './round.js'
 import { runScript } from './run-script.js'
+import type { Runtime } from './runtime.js'
 import { downgrade, release, renew, vote } from './scripts.js'
 import { voteArgs } from './votes.js'
 
@@ -17,7 +17,7 @@ export class Hold implements Grant, Renewable {
   readonly key: string
   readonly token: number
   validUntil: number
-  readonly #driver: Redlock
+  readonly #runtime: Runtime
   #claim: Claim
   readonly #round: number
   #last: number
@@ -28,8 +28,8 @@ export class Hold implements Grant, Renewable {
   /** Servers that have confirmed the release. */
   readonly #notified = new Set<Node>()
 
-  constructor(driver: Redlock, claim: Claim, key: string, round: number, token: number, validUntil: number) {
-    this.#driver = driver
+  constructor(runtime: Runtime, claim: Claim, key: string, round: number, token: number, validUntil: number) {
+    this.#runtime = runtime
     this.#claim = claim
     this.key = key
     this.#round = round
@@ -53,20 +53,20 @@ export class Hold implements Grant, Renewable {
    * force, unless a majority has voted for another attempt.
    */
   async renew(ttl: number): Promise<number | undefined> {
-    this.#driver.ensureAllowed(ttl)
-    return this.#driver.renewals.renew(this, ttl, this.#renewals.sent(ttl) !== undefined)
+    this.#runtime.ensureAllowed(ttl)
+    return this.#runtime.renewals.renew(this, ttl, this.#renewals.sent(ttl) !== undefined)
   }
 
   async release(): Promise<ReleaseResult> {
-    this.#driver.forget(this.#claim.attempt)
+    this.#runtime.forget(this.#claim.attempt)
     const again = this.#releasing
     this.#releasing = true
-    const { group, env, settings } = this.#driver
+    const { group, env, settings } = this.#runtime
     const keys = [this.key]
     const args = [this.attempt, String(this.#round), String(this.#last), String(settings.retention), '1']
     const reply = await round(
       env.clock,
-      this.#driver.timeout(this.#claim.ttl),
+      this.#runtime.timeout(this.#claim.ttl),
       group.nodes,
       (node) => this.#releaseVotes(node, keys, args),
       (soFar) => count(soFar, () => true) >= group.majority,
@@ -87,12 +87,12 @@ export class Hold implements Grant, Renewable {
 
   /** Needs a majority: its servers then admit readers, and no writer can find a majority. */
   async downgrade(): Promise<void> {
-    const { group, env, settings } = this.#driver
+    const { group, env, settings } = this.#runtime
     const keys = [this.key]
     const args = [this.#claim.attempt, String(this.#last), String(settings.retention)]
     const reply = await round(
       env.clock,
-      this.#driver.timeout(this.#claim.ttl),
+      this.#runtime.timeout(this.#claim.ttl),
       group.nodes,
       (node) => node.ask(downgrade, keys, args),
       (soFar) => count(soFar, ([letter]) => letter === 'y') >= group.majority,
@@ -105,7 +105,7 @@ export class Hold implements Grant, Renewable {
   /** Some servers still had our vote, but too few to decide: until our deadline no other attempt can have had a majority. */
   #throwIfLost(reply: readonly unknown[]): ReleaseResult {
     const some = reply.some((answer) => answer === 'y')
-    return some && this.#driver.env.clock.now() < this.validUntil ? 'released' : 'lost'
+    return some && this.#runtime.env.clock.now() < this.validUntil ? 'released' : 'lost'
   }
 
   counts(node: Node): boolean {
@@ -113,7 +113,7 @@ export class Hold implements Grant, Renewable {
   }
 
   async prove(node: Node, term: Term): Promise<string> {
-    const { group, settings, env } = this.#driver
+    const { group, settings, env } = this.#runtime
     const keys = [this.key, group.markerKey]
     const boot = node.identity?.boot ?? ''
     const renewed = await node.ask(renew, keys, [
@@ -143,7 +143,7 @@ export class Hold implements Grant, Renewable {
     if (!node.mayHaveVoted(attempt)) return Promise.reject(new Error('it was never asked'))
     const failed = (error: unknown) => {
       const again = () => void this.#releaseVotes(node, keys, args).catch(() => undefined)
-      if (!this.#driver.again(ttl, this.validUntil, again)) node.forget(attempt)
+      if (!this.#runtime.again(ttl, this.validUntil, again)) node.forget(attempt)
       throw error
     }
     const answered = (reply: readonly Reply[]) => {

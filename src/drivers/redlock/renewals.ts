@@ -13,11 +13,11 @@
 import { deadline } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
 import { nextOrder } from '../kit/renewal-order.js'
-import type { Redlock } from './driver.js'
 import { renewMany } from './fast-paths.js'
 import type { Node } from './node.js'
 import { Refusal } from './refusal.js'
 import { count, type NodeReply } from './round.js'
+import type { Runtime } from './runtime.js'
 
 /** A lease, as its renewals see it. */
 export interface Renewable {
@@ -57,12 +57,12 @@ interface Item {
 const maxBatch = 200
 
 export class Renewals {
-  readonly #driver: Redlock
+  readonly #runtime: Runtime
   /** What is to leave at the end of this tick, by ttl and by whether it has an order. */
   #waiting = new Map<string, { readonly ttl: number; readonly ordered: boolean; readonly items: Item[] }>()
 
-  constructor(driver: Redlock) {
-    this.#driver = driver
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime
   }
 
   /**
@@ -75,7 +75,7 @@ export class Renewals {
       const key = `${ttl} ${ordered}`
       const batch = this.#waiting.get(key) ?? { ttl, ordered, items: [] as Item[] }
       this.#waiting.set(key, batch)
-      const { nodes } = this.#driver.group
+      const { nodes } = this.#runtime.group
       const reply = nodes.map(() => undefined)
       batch.items.push({ hold, reply, open: nodes.length, settled: false, resolve, reject })
     })
@@ -96,7 +96,7 @@ export class Renewals {
   }
 
   async #send(batch: readonly Item[], term: Term): Promise<void> {
-    const { group, env } = this.#driver
+    const { group, env } = this.#runtime
     await group.ready()
     const { clock } = env
     const sent = clock.now()
@@ -110,7 +110,7 @@ export class Renewals {
     const late = () => {
       for (const item of batch) if (!item.settled) this.#conclude(item, settle)
     }
-    const stop = clock.at(sent + this.#driver.timeout(term.ttl), () => clock.soon(late))
+    const stop = clock.at(sent + this.#runtime.timeout(term.ttl), () => clock.soon(late))
     for (const [place, node] of group.nodes.entries()) {
       const say = (item: Item, answer: string | Error) => {
         if (item.settled) return
@@ -138,7 +138,7 @@ export class Renewals {
         (letter) => say(item, letter),
         (error) => say(item, toError(error)),
       )
-    const keys = [this.#driver.group.markerKey, ...batch.map(({ hold }) => hold.key)]
+    const keys = [this.#runtime.group.markerKey, ...batch.map(({ hold }) => hold.key)]
     const args = [toArgument(term), ...batch.map(({ hold }) => hold.attempt)]
     try {
       const [, letters] = node.accept(await node.ask(renewMany, keys, [node.identity?.boot ?? '', ...args]))
@@ -157,7 +157,7 @@ export class Renewals {
 
   /** Every server has answered, or the time is over, without a majority. */
   #conclude(item: Item, settle: (item: Item) => void): void {
-    const { majority, nodes } = this.#driver.group
+    const { majority, nodes } = this.#runtime.group
     const { hold, reply } = item
     settle(item)
     const others = count(reply, (letter) => letter === 'n' || letter === 'o')
