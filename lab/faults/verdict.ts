@@ -1,9 +1,17 @@
 /** The verdict on a run's history; violations that a driver does not rule out after certain faults are counted apart. */
-import { type Acquisition, check, type History, type Violation } from 'holdfast/verify'
+import {
+  type Acquisition,
+  check,
+  findStarvation,
+  type History,
+  isLateByStarvation,
+  type Starvation,
+  type Violation,
+} from 'holdfast/verify'
 import { type CachingCounts, findCaching } from './caching.js'
 import { type FaultSpan, faultSpans } from './fault-spans.js'
-import { findStarvation, type Starvation } from './starvation.js'
 import type { Excuse, Fault, Store } from './store.js'
+import { noAnswer } from './store-watch.js'
 import { longest } from './workload.js'
 
 export interface ExcusedViolation {
@@ -49,7 +57,7 @@ export function evaluateRun(
   store: Judged,
   complaints: readonly string[],
 ): Verdict {
-  const starvation = findStarvation(whole)
+  const starvation = findStarvation(whole, [noAnswer])
   const { history } = starvation
   const spans = faultSpans(history)
   const { lag = 0 } = store.check?.falseBusy || {}
@@ -80,21 +88,19 @@ export function evaluateRun(
  * the store, has looked at it, and the waiter then queues again.
  */
 function excuseForMachine(
-  { rule, at, parties: [one] }: Violation,
-  { history, within }: Starvation,
+  violation: Violation,
+  starvation: Starvation,
   { settles, ttl }: Judged,
 ): { fault: string; why: string } | undefined {
-  if (one === undefined) return undefined
   const fault = 'starved by the machine'
-  if (rule === 'fifo') {
-    if (within(one.invoked, at) < ttl) return undefined
+  const {
+    rule,
+    at,
+    parties: [one],
+  } = violation
+  if (rule === 'fifo' && one !== undefined && starvation.within(one.invoked, at) >= ttl)
     return { fault, why: 'during the wait some process got no processor for as long as a grant lasts' }
-  }
-  const ended = one.granted ?? one.failed
-  if (rule !== 'liveness' || ended === undefined) return undefined
-  const quiet = history.events.findLast(({ op }) => op === 'fault')?.t ?? 0
-  const since = Math.max(quiet, one.invoked)
-  if ((ended - since) / 1e6 - within(since, ended) > settles) return undefined
+  if (!isLateByStarvation(violation, starvation, settles)) return undefined
   const why =
     'for as long as the wait was late, processes of the lab got no processor or the store answered nobody'
   return { fault, why }

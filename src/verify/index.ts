@@ -39,6 +39,7 @@ export {
 } from './record.js'
 export { recordLocks } from './recorded.js'
 export { getAttempt } from './recorded-lease.js'
+export { findStarvation, isLateByStarvation, type Starvation, watchStarvation } from './starvation.js'
 export {
   type Band,
   type Bar,

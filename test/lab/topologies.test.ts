@@ -16,7 +16,7 @@ import {
 } from 'holdfast/verify'
 import { printFindings } from '../../lab/faults/finding.js'
 import { runLab } from '../../lab/faults/run.js'
-import { watchStore } from '../../lab/faults/starvation.js'
+import { watchStore } from '../../lab/faults/store-watch.js'
 import { leakCheck } from '../support/leaks.js'
 import { startEtcd } from '../support/servers/etcd.js'
 

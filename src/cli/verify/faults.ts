@@ -10,20 +10,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { createLocks, type DriverFactory } from 'holdfast'
-import { check, printViolation, type Recorder, readHistory, recorder } from 'holdfast/verify'
+import { findStarvation, type Recorder, readHistory, recorder, watchStarvation } from 'holdfast/verify'
 import { harmRun, harmWorker, pause, send } from './harm.js'
+import { type Judgement, judge } from './judge.js'
 import { runClient } from './run-client.js'
 import type { Task } from './worker.js'
 
-export interface FaultResult {
+export interface FaultResult extends Judgement {
   readonly seconds: number
   readonly faults: Readonly<Record<string, number>>
-  readonly acquisitions: number
-  readonly granted: number
   /** Commands that `holdfast run` ran under one of the locks; they are among `granted`. */
   readonly commands: number
-  readonly lost: number
-  readonly violations: readonly { readonly rule: string; readonly message: string; readonly story: string }[]
   readonly complaints: readonly string[]
 }
 
@@ -55,6 +52,7 @@ export async function runFaults(options: FaultOptions): Promise<FaultResult> {
     prefix: `holdfast-verify/${randomBytes(6).toString('hex')}/`,
   }
   const journal = recorder(join(folder, 'nemesis.jsonl'), { label: 'nemesis' })
+  const unwatch = watchStarvation(journal)
   const complaints: string[] = []
   const start = () => spawnWorker(task, journal, complaints)
   const workers = Array.from({ length: size }, start)
@@ -76,15 +74,18 @@ export async function runFaults(options: FaultOptions): Promise<FaultResult> {
     print('waiting for everybody to finish')
     const [commands] = await Promise.all([
       run.stop(),
-      ...workers.map((worker) => waitForEnd(worker, journal, complaints, 4 * ttl + startUp)),
+      ...workers.map((worker) =>
+        waitForEnd(worker, journal, { complaints, folder, within: 4 * ttl + startUp }),
+      ),
     ])
     await waitForHolders(options.direct, task.prefix, journal, 4 * ttl + deadWaiter)
-    return { seconds, faults, commands, complaints, ...checkJournals(folder, ttl) }
+    return { seconds, faults, commands, complaints, ...judge(readHistory(folder), ttl) }
   } finally {
     for (const worker of workers) worker.kill('SIGKILL')
     // Its command ends with it.
     void run.stop()
     run.signal('SIGKILL')
+    unwatch()
     journal.close()
     rmSync(folder, { recursive: true, force: true })
   }
@@ -124,20 +125,39 @@ function waitForStart(worker: ChildProcess): Promise<void> {
   })
 }
 
-/** @param within ms; must exceed the longest wait of a worker plus what it holds then, since a store may keep a dead process's lock that long */
+interface Patience {
+  readonly complaints: string[]
+  /** Where the histories are. */
+  readonly folder: string
+  /**
+   * In ms, besides the time in which processes get no processor. Must exceed the longest wait of a worker plus what it holds then, since a
+   * store may keep a dead process's lock that long.
+   */
+  readonly within: number
+}
+
 async function waitForEnd(
   worker: ChildProcess,
   journal: Recorder,
-  complaints: string[],
-  within: number,
+  { complaints, folder, within }: Patience,
 ): Promise<void> {
   if (worker.exitCode !== null || worker.signalCode !== null) return
   const exit = once(worker, 'exit')
-  const late = setTimeout(() => {
+  const began = performance.now()
+  const look = () => {
+    const starvation = findStarvation(readHistory(folder))
+    const { end } = starvation.history
+    const passed = performance.now() - began
+    const more = within - (passed - starvation.within(end - passed * 1e6, end))
+    if (more >= 1) {
+      late = setTimeout(look, more)
+      return
+    }
     complaints.push(`a worker did not finish within ${within / 1_000} s`)
     journal.fault('kill', worker.pid)()
     worker.kill('SIGKILL')
-  }, within)
+  }
+  let late = setTimeout(look, within)
   send(worker, { do: 'stop' })
   await exit
   clearTimeout(late)
@@ -169,22 +189,5 @@ async function waitForHolders(
     }
   } finally {
     await locks.close()
-  }
-}
-
-function checkJournals(folder: string, ttl: number) {
-  const history = readHistory(folder)
-  const { acquisitions } = history
-  // A waiter whose process was touched may lose its queue entry, and a fault may outlast a wait: conformance checks the order instead.
-  const found = check(history, {
-    fifo: false,
-    falseBusy: { lag: 3 * ttl },
-    liveness: { within: 4 * ttl + 10_000 },
-  })
-  return {
-    acquisitions: acquisitions.length,
-    granted: acquisitions.filter((one) => one.granted !== undefined).length,
-    lost: acquisitions.filter((one) => one.lost !== undefined).length,
-    violations: found.map((one) => ({ rule: one.rule, message: one.message, story: printViolation(one) })),
   }
 }

@@ -4,7 +4,7 @@
  *
  * Usage: guarded-command.js HISTORY ATTEMPT MILLISECONDS
  */
-import { recorder } from 'holdfast/verify'
+import { recorder, watchStarvation } from 'holdfast/verify'
 
 const beatEvery = 2
 
@@ -13,6 +13,7 @@ const about = { name: process.env['HOLDFAST_NAME'] ?? '', attempt }
 const token = Number(process.env['HOLDFAST_TOKEN'])
 const journal = recorder(history, { label: 'command' })
 
+const unwatch = watchStarvation(journal)
 journal.write({ op: 'acquire', phase: 'ok', mode: 'exclusive', token, until: journal.now(), ...about })
 console.log('begun')
 const beat = setInterval(
@@ -21,5 +22,6 @@ const beat = setInterval(
 )
 await new Promise((resolve) => setTimeout(resolve, Number(duration)))
 clearInterval(beat)
+unwatch()
 journal.write({ op: 'release', phase: 'invoke', until: journal.now(), ...about })
 journal.close()

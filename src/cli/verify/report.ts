@@ -31,6 +31,7 @@ const meaning = {
 export function markdown(report: VerifyReport): string {
   const { url, driver, holdfast, node, at, setup, suite, faults } = report
   const verdict = toVerdict(report)
+  const { starved } = faults
   const lines = [
     `# Locks on ${url}: ${verdict}`,
     '',
@@ -60,6 +61,12 @@ export function markdown(report: VerifyReport): string {
       .join(', ')}.`,
     '',
     `**${faults.violations.length} violations** of exclusion, permits, read/write, token order, false busy, liveness and leaks.`,
+    ...(starved.ms < 1_000
+      ? []
+      : [
+          '',
+          `The machine left some of these processes without a processor for ${(starved.ms / 1_000).toFixed(1)} s. ${starved.waits.length} waits ended late because of that, and are no violations.`,
+        ]),
     ...faults.complaints.map((complaint) => `\n- ${complaint}`),
     ...faults.violations.slice(0, 5).flatMap(({ story }) => ['', '```', story, '```']),
     '',

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type Recorder, recorder } from 'holdfast/verify'
+import { type Recorder, recorder, watchStarvation } from 'holdfast/verify'
 import { exits } from '../exit.js'
 import type { Task } from './worker.js'
 
@@ -84,6 +84,7 @@ function started(
     env: { ...process.env, HOLDFAST_URL: url },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
+  const unwatch = watchStarvation(journal, child.pid)
   let stderr = ''
   let ran = false
   child.stdout.on('data', () => {
@@ -97,6 +98,7 @@ function started(
     child.on('error', reject)
     // Not at its exit: the command has the same pipes, so they are closed once it has ended, too.
     child.on('close', (code) => {
+      unwatch()
       if (code === 0) journal.write({ op: 'release', phase: 'ok', ...about })
       else if (ran) journal.write({ op: 'lost', phase: 'ok', ...about })
       else journal.write({ op: 'acquire', phase: 'fail', kind: 'ended', ...about })

@@ -3,7 +3,7 @@ import { on } from 'node:events'
 import { join } from 'node:path'
 import { createLocks, type Lease, type Locks } from 'holdfast'
 import { inProcess } from 'holdfast/conformance'
-import { recorder, recordLocks } from 'holdfast/verify'
+import { recorder, recordLocks, watchStarvation } from 'holdfast/verify'
 import { target } from '../connect.js'
 
 export interface Task {
@@ -25,6 +25,7 @@ const connection = await target(task.url, { insecure: task.insecure }).connect()
 const { make, faults } = inProcess(() => connection.driver)
 const factory = make()
 const journal = recorder(join(task.folder, `${process.pid}-${Date.now()}.jsonl`), { label: 'worker' })
+const unwatch = watchStarvation(journal)
 const locks = recordLocks(createLocks(factory, { ttl: task.ttl, wait: 3 * task.ttl }), journal)
 let stopping = false
 
@@ -39,6 +40,7 @@ void handleOrders()
 await Promise.all([lane(), lane(), lane()])
 await locks.close()
 await connection.close()
+unwatch()
 journal.close()
 process.disconnect()
 
