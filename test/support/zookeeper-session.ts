@@ -1,6 +1,7 @@
 // A client of ZooKeeper for who locks by hand: the driver's own session, which is a real client and knows nothing of locks.
 import { systemClock } from '../../src/core/clock.js'
-import { createSession, type Session } from '../../src/drivers/zookeeper/session/session.js'
+import { createSession } from '../../src/drivers/zookeeper/session/create-session.js'
+import type { Session } from '../../src/drivers/zookeeper/session/session.js'
 
 export {
   codes,

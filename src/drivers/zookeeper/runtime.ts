@@ -11,6 +11,7 @@ import type { Hold } from './hold.js'
 import { parentPaths } from './keys.js'
 import type { Settings } from './options.js'
 import { parseEntry } from './queue.js'
+import { createSession } from './session/create-session.js'
 import { maxLockDelay, minTicks } from './session/heartbeat-timing.js'
 import {
   type AclEntry,
@@ -24,7 +25,7 @@ import {
   setData,
   sync,
 } from './session/protocol.js'
-import { createSession, type Session } from './session/session.js'
+import type { Session } from './session/session.js'
 
 /** A waiting claim. It is notified of trouble, and woken when the session ends. */
 export interface PendingClaim {
