@@ -1,10 +1,6 @@
 /**
- * One queued claim. The diagram is at {@link Waiter}.
- *
- * The list follows the create on the same connection, so it contains our own entry and every older one that still exists, even
- * on a server that lags behind. No older entry can appear later. After each event the waiter reads the queue again, because the
- * predecessor may have given up with others still ahead. If the connection breaks before a create is answered, the waiter looks
- * for the entry by the attempt id in its name, after a `sync`.
+ * One queued claim. The diagram is at {@link Waiter}; its entry in the queue is in `own-entry.ts`. After each event the waiter reads
+ * the queue again, because the predecessor may have given up with others still ahead.
  *
  * Long because the life of a claim is one state machine.
  */
@@ -13,26 +9,15 @@ import { BackendError, permitLimitError } from '../../core/errors.js'
 import { admits } from '../../core/mode.js'
 import { ignore, isCode, isTransient, toFailure } from './failure.js'
 import { Hold } from './hold.js'
-import { entryName, lockPath } from './keys.js'
-import { evaluate, inOrder, parseEntry, type QueueEntry, type QueueState } from './queue.js'
+import { lockPath } from './keys.js'
+import { type EntryNode, OwnEntry } from './own-entry.js'
+import { evaluate, inOrder, type QueueEntry, type QueueState } from './queue.js'
 import { encodeRecord, parseRecord } from './record.js'
-import type { OwnNode, PendingClaim, Runtime } from './runtime.js'
-import {
-  codes,
-  create,
-  exists,
-  flags,
-  getChildren,
-  getData,
-  listing,
-  remove,
-  type Stat,
-  sync,
-} from './session/protocol.js'
+import type { PendingClaim, Runtime } from './runtime.js'
+import { codes, getChildren, getData, remove, type Stat, sync } from './session/protocol.js'
 import { holderToken, stamped } from './stamp.js'
 import { toToken } from './token.js'
 
-type Node = OwnNode & { readonly path: string; readonly stat: Stat; readonly name: string }
 type WaitingState = Extract<QueueState, { is: 'waiting' }>
 
 /** The pause after a tie before the waiter retries, in ms. */
@@ -40,10 +25,10 @@ const tiePause = 50
 
 /**
  * ```
- *            create + list, sent together            first ────────────────────────► Hold
- *   ask ──────────────────────────────────► judge ──┤
- *    ▲                                       ▲      └ behind another: watch it ──► parked
- *    │ entry gone: session ended, removed    └─────────── that entry went or changed ┘
+ *            create + list, sent together               first ────────────────────────► Hold
+ *   ask ──────────────────────────────────► evaluate ──┤
+ *    ▲                                       ▲         └ behind another: watch it ──► parked
+ *    │ entry gone: session ended, removed    └────────────── that entry went or changed ┘
  *    └───────────────────────────────────────┘
  *            wait over, or refused ──► the entry is removed ──► nothing
  * ```
@@ -54,13 +39,8 @@ export class Waiter implements PendingClaim {
   readonly #wait: Wait
   readonly #lock: string
   readonly #once: boolean
-  #node: Node | undefined
-  /** The session of a create that has no answer. */
-  #ambiguous: bigint | undefined
-  #sent = 0
+  readonly #entry: OwnEntry
   #woken: () => void = () => undefined
-  /** The transaction that last stamped the queue, as of the newest list. */
-  #stamp = 0n
   /** The holder last reported, by its node. */
   #reported: { readonly node: string; readonly data: Buffer; readonly stat: Stat } | undefined
 
@@ -70,6 +50,7 @@ export class Waiter implements PendingClaim {
     this.#wait = wait
     this.#lock = lockPath(runtime.settings.chroot, claim.name)
     this.#once = wait.remaining() === 0
+    this.#entry = new OwnEntry(runtime, claim, this.#lock)
   }
 
   wake(): void {
@@ -85,7 +66,7 @@ export class Waiter implements PendingClaim {
     pendingClaims.add(this)
     try {
       for (;;) {
-        if (this.#wait.ended) return await this.#leave()
+        if (this.#wait.ended) return await this.#entry.leave()
         try {
           const end = await this.#try()
           if (end !== 'again') return end.hold
@@ -95,7 +76,7 @@ export class Waiter implements PendingClaim {
         }
       }
     } catch (error) {
-      this.#abandon()
+      this.#entry.abandon()
       throw error instanceof RangeError ? error : toFailure(error)
     } finally {
       pendingClaims.delete(this)
@@ -110,17 +91,17 @@ export class Waiter implements PendingClaim {
       await this.#connected()
       if (this.#wait.ended) return 'again'
     }
-    const children = this.#findOwn() ? await this.#readQueue() : await this.#enter()
+    const children = await this.#readQueue()
     if (children === 'again') return 'again'
     if (children === 'busy') return { hold: undefined }
-    const node = this.#node
+    const { node } = this.#entry
     if (node === undefined) return 'again'
     const state = evaluate(children, node.name)
     switch (state.is) {
       case 'granted':
         return this.#granted(node, state.behind)
       case 'gone':
-        this.#node = undefined
+        this.#entry.node = undefined
         return 'again'
       case 'limit':
         throw permitLimitError(
@@ -132,94 +113,25 @@ export class Waiter implements PendingClaim {
         await this.#leaveTie()
         return 'again'
       case 'waiting':
-        if (this.#once) return { hold: await this.#leave() }
+        if (this.#once) return { hold: await this.#entry.leave() }
         await this.#park(state)
         return 'again'
     }
   }
 
-  /** Do we have an entry in the current session? */
-  #findOwn(): boolean {
-    const { session } = this.#runtime
-    if (this.#node !== undefined && this.#node.session !== session.id) this.#node = undefined
-    if (this.#ambiguous !== undefined && this.#ambiguous !== session.id) this.#ambiguous = undefined
-    return this.#node !== undefined
-  }
-
-  async #readQueue(): Promise<readonly string[]> {
-    this.#sent = this.#runtime.clock.now()
-    return this.#onListed(await this.#runtime.session.call(listing(this.#lock)).catch(ignore(codes.noNode)))
-  }
-
-  #onListed(
-    list: { readonly children: readonly string[]; readonly stat: Stat } | undefined,
-  ): readonly string[] {
-    this.#stamp = list?.stat.mzxid ?? 0n
-    return list?.children ?? []
-  }
-
-  /** Creates the queue entry, and reads the queue with it. */
-  async #enter(): Promise<readonly string[] | 'again' | 'busy'> {
-    const { session, settings, acl, clock, client } = this.#runtime
-    if (this.#ambiguous !== undefined) return this.#recover()
-    const { attempt, mode } = this.#claim
+  /** Reads the queue, entering it first if need be. */
+  async #readQueue(): Promise<readonly string[] | 'again' | 'busy'> {
+    const entry = this.#entry
+    if (entry.isQueued()) return entry.readQueue()
+    if (entry.isAmbiguous) return entry.recover()
     if (this.#once && !(await this.#isUncontended())) return 'busy'
-    this.#runtime.assertDelayFits(this.#claim)
-    const path = `${this.#lock}/${entryName(attempt, mode, settings.names)}`
-    const id = session.id
-    this.#sent = clock.now()
-    const created = session.call(
-      create(path, encodeRecord(this.#claim, client), acl, flags.ephemeralSequential),
-    )
-    const listed = session.call(listing(this.#lock))
-    listed.catch(() => undefined)
-    this.#ambiguous = id
-    try {
-      const answer = await created
-      this.#ambiguous = undefined
-      this.#runtime.noteServerTime(answer.stat)
-      this.#keep(answer.path, answer.stat, id)
-      return this.#onListed(await listed)
-    } catch (error) {
-      if (!isTransient(error)) this.#ambiguous = undefined
-      if (!isCode(error, codes.noNode)) throw error
-      await this.#runtime.makeLock(this.#lock)
-      return 'again'
-    }
-  }
-
-  /** The answer to a create was lost: does the entry exist? */
-  async #recover(): Promise<readonly string[] | 'again'> {
-    const { session } = this.#runtime
-    session.call(sync(this.#lock)).catch(() => undefined)
-    const children = await this.#readQueue()
-    const ours = children.find((node) => parseEntry(node)?.attempt === this.#claim.attempt)
-    if (ours === undefined) {
-      this.#ambiguous = undefined
-      return 'again'
-    }
-    const path = `${this.#lock}/${ours}`
-    const stat = await session.call(exists(path)).catch(ignore(codes.noNode))
-    if (stat === undefined) return 'again'
-    this.#ambiguous = undefined
-    if (stat.ephemeralOwner !== session.id) {
-      // The node belongs to an ended session and the server has yet to remove it: it is no longer ours.
-      await session.call(remove(path)).catch(ignore(codes.noNode))
-      return 'again'
-    }
-    this.#keep(path, stat, session.id)
-    return this.#readQueue()
-  }
-
-  #keep(path: string, stat: Stat, session: bigint): void {
-    const name = path.slice(this.#lock.length + 1)
-    this.#node = { lock: this.#lock, attempt: this.#claim.attempt, path, stat, session, name }
+    return entry.enter()
   }
 
   /** A single attempt reads the queue first: if it looks busy, the attempt creates no entry and disturbs no waiter. */
   async #isUncontended(): Promise<boolean> {
     const synced = this.#runtime.session.call(sync(this.#lock)).catch(ignore(codes.noNode))
-    const [children] = await Promise.all([this.#readQueue(), synced])
+    const [children] = await Promise.all([this.#entry.readQueue(), synced])
     return admits(
       inOrder(children).map(({ mode }) => mode),
       this.#claim.mode,
@@ -230,8 +142,8 @@ export class Waiter implements PendingClaim {
   async #leaveTie(): Promise<void> {
     const { session, clock } = this.#runtime
     const { signal } = this.#wait
-    await this.#leave()
-    this.#node = undefined
+    await this.#entry.leave()
+    this.#entry.node = undefined
     const busy = await session.call(remove(this.#lock)).then(
       () => false,
       (error) => isCode(error, codes.notEmpty),
@@ -254,13 +166,15 @@ export class Waiter implements PendingClaim {
     })
   }
 
-  async #granted(node: Node, behind: boolean): Promise<'again' | { readonly hold: Hold | undefined }> {
+  async #granted(node: EntryNode, behind: boolean): Promise<'again' | { readonly hold: Hold | undefined }> {
     const token = await this.#token(node)
-    if (token === undefined) this.#node = undefined
+    if (token === undefined) this.#entry.node = undefined
     if (token === undefined || this.#wait.ended) return 'again'
     // The watchers of this entry must learn that it now holds: with permits, the next may hold beside it.
     const watched = behind && this.#claim.mode.kind === 'permits'
-    return { hold: new Hold(this.#runtime, this.#claim, { token, sent: this.#sent, own: node, watched }) }
+    return {
+      hold: new Hold(this.#runtime, this.#claim, { token, sent: this.#entry.sent, own: node, watched }),
+    }
   }
 
   /**
@@ -268,8 +182,8 @@ export class Waiter implements PendingClaim {
    * Undefined: the entry is gone. Throws `noAuth` where the queue's node belongs to others: any other write of ours would give a newer
    * token than the position of a claim behind us, which could not know.
    */
-  async #token(node: Node): Promise<number | undefined> {
-    if (this.#stamp < node.stat.czxid) return toToken(node.stat.czxid)
+  async #token(node: EntryNode): Promise<number | undefined> {
+    if (this.#entry.stamp < node.stat.czxid) return toToken(node.stat.czxid)
     const { session, client } = this.#runtime
     const record = encodeRecord(this.#claim, client)
     // A token of a reader or permit is stamped, too: it is newer than the position of an exclusive claim behind it.
@@ -303,7 +217,7 @@ export class Waiter implements PendingClaim {
   async #watch(state: WaitingState, wake: () => void): Promise<boolean> {
     const { session } = this.#runtime
     const { node, holder, position } = state
-    const own = this.#node
+    const own = this.#entry.node
     if (own === undefined) return false
     if (node === undefined) {
       const again = evaluate(await session.call(getChildren(this.#lock, wake)), own.name)
@@ -336,7 +250,7 @@ export class Waiter implements PendingClaim {
     const holder = {
       attempt: entry.attempt,
       mode: entry.mode,
-      token: holderToken(entry, shown.stat, this.#stamp),
+      token: holderToken(entry, shown.stat, this.#entry.stamp),
       heldFor: Math.max(0, now - shown.stat.ctime),
       expiresIn: Number.POSITIVE_INFINITY,
       ...(client !== undefined && { client }),
@@ -365,24 +279,5 @@ export class Waiter implements PendingClaim {
     } finally {
       letGo()
     }
-  }
-
-  /** Resolves once the entry is removed. Without a connection it is removed on the next one. */
-  async #leave(): Promise<undefined> {
-    const own = this.#ownNode()
-    if (own !== undefined) await this.#runtime.remove(own).catch(() => undefined)
-    return undefined
-  }
-
-  #abandon(): void {
-    const own = this.#ownNode()
-    if (own !== undefined) this.#runtime.remove(own).catch(() => undefined)
-  }
-
-  #ownNode(): OwnNode | undefined {
-    if (this.#node !== undefined) return this.#node
-    if (this.#ambiguous === undefined) return undefined
-    const { attempt } = this.#claim
-    return { lock: this.#lock, attempt, path: undefined, session: this.#ambiguous }
   }
 }
