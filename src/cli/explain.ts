@@ -12,14 +12,14 @@ export async function probe(store: StoreTarget): Promise<void> {
   if (refused !== undefined) throw await refusalError(store, refused)
 }
 
-/** A handshake also fails where the server does not speak TLS, and its error says so in no clear words. */
+/** A handshake also fails where the server does not speak TLS, and its error does not say so clearly. */
 async function refusalError(store: StoreTarget, refused: string, cause?: unknown): Promise<CliError> {
   const other = store.tls === undefined ? undefined : await otherServer(store)
   return other === undefined ? unreachable(store, refused, cause) : unusable(other, store, cause)
 }
 
 /**
- * Adds the store's address, and what is known beyond the client's words. Errors that the store did not cause are returned as they are.
+ * Adds the store's address, and whatever is known beyond the client's message. Errors that the store did not cause are returned as they are.
  *
  * @param lastError the client's latest error
  */

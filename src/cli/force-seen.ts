@@ -2,8 +2,8 @@
 import type { Locks } from 'holdfast'
 
 /**
- * Looks again right before the force: between the operator's look and the answer to the question lie seconds in which others may have come. Who
- * comes between this look and the force, one round trip, is ended too.
+ * Inspects again right before the forced release: others may have acquired the lock in the seconds between the operator's look and the answer. A
+ * holder that comes between this inspection and the release, one round trip later, is ended too.
  *
  * @param seen attempts of the holders it is meant for
  * @returns how many holds it ended; undefined: others hold it now, and nothing was done

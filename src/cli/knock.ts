@@ -31,7 +31,7 @@ export function unreachable({ shown, hosts }: Endpoints, refused: string, cause?
   })
   const [host, ...others] = hosts
   if (host === undefined || others.length > 0) return error
-  // For programs, which should not have to take the message apart.
+  // For programs, so that they need not parse the message.
   const address = hostPort(host)
   return Object.assign(error, { address, reason: refused.slice(address.length + 1) })
 }

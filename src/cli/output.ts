@@ -1,4 +1,4 @@
-/** What becomes of output that cannot be written. */
+/** Handles output that cannot be written. */
 import { exits } from './exit.js'
 
 /** A reader that closed the pipe, such as `head -1`, has what it wanted. Any other write error must not end in exit code 0. */

@@ -1,4 +1,4 @@
-/** Keys that an object of a JSON text has twice: `JSON.parse` takes the last of them and says nothing. */
+/** Finds keys that an object of a JSON text has twice: `JSON.parse` silently takes the last of them. */
 
 interface OpenValue {
   /** The keys of an object so far; undefined for an array. */

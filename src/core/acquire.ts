@@ -1,6 +1,6 @@
 /**
  * The path of every acquisition: options → already held here? → local queue → driver → lease. `locks/` chooses the
- * mode for each kind of lock; everything else is the same for all. How one call ends is in `acquisition.ts`.
+ * mode for each kind of lock; everything else is common to all. How one call ends is in `acquisition.ts`.
  *
  * Long because the public contract of a lock stands beside its one implementation.
  */
@@ -100,7 +100,7 @@ export class EngineLock implements Lock {
         ...(blocked !== undefined && { blocked }),
       }),
     )
-    // Made here and not in the timer that ended the wait, the error has the caller in its stack.
+    // Created here and not in the timer that ended the wait, so that its stack shows the caller.
     if (typeof taken === 'function') throw withCallerStack(await taken())
     return taken
   }
@@ -113,8 +113,8 @@ export class EngineLock implements Lock {
   }
 
   /**
-   * One attempt whose claim joins `party`. It cannot join when the lock is busy or held in this process, or the
-   * request is refused; `party.size` is then too small.
+   * One attempt whose claim joins `batch`. It cannot join when the lock is busy or held in this process, or the
+   * request is refused; `batch.size` is then too small.
    */
   join(batch: ClaimBatch, options: AcquireOptions): Promise<HeldLease | undefined> {
     return new Promise((resolve, reject) => this.#ask(options, true, { resolve, reject, batch }))
@@ -155,7 +155,7 @@ export class EngineLock implements Lock {
     return linger !== 0 || this.engine.queues.get(this.name)?.cache?.hold !== undefined
   }
 
-  /** Throws what is wrong with the request; every later error goes to `reject`. `single`: one attempt, as with `wait: 0`. */
+  /** Throws for an invalid request; every later error goes to `reject`. `single`: one attempt, as with `wait: 0`. */
   #ask(options: AcquireOptions | undefined, single: true | undefined, caller: Callbacks): void {
     const { engine, name } = this
     engine.assertOpen()

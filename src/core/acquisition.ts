@@ -37,7 +37,7 @@ export function nextAcquisition(): number {
   return ++acquisitions
 }
 
-/** A report on the holder that is less than this many ms old goes into the error without another query. */
+/** A report on the holder that is younger than this, in ms, goes into the error without another query. */
 const statusMaxAge = 250
 /** Longest time that a single attempt waits for the store's reply, in ms: a frozen store is an error, not "not free". */
 const maxAttemptTtl = 10_000
@@ -58,7 +58,7 @@ export class Acquisition implements QueueEntry, WaitListener {
   /** The store's last report on who holds the lock, and the clock reading then. */
   #lastStatus: { readonly by: WaitStatus; readonly at: number } | undefined
   #lastError: BackendError | undefined
-  /** Of the call, where leaks are looked for. */
+  /** The stack of the call, where leaks are detected. */
   readonly #stack: string | undefined
 
   constructor(queue: LocalQueue, terms: Terms, mode: Mode, once: boolean, caller: Callbacks) {
@@ -199,9 +199,9 @@ export class Acquisition implements QueueEntry, WaitListener {
   #timeoutError(waited: number): AcquireTimeoutError {
     const { engine, name } = this.#queue
     const status = this.#lastStatus
-    const told = status?.by.holder && aged(status.by.holder, engine.clock.now() - status.at)
-    // Of a hold in this process the present state is known.
-    const holder = localHolder(this.#queue) ?? told
+    const reported = status?.by.holder && aged(status.by.holder, engine.clock.now() - status.at)
+    // The state of a hold in this process is known exactly.
+    const holder = localHolder(this.#queue) ?? reported
     return new AcquireTimeoutError(name, waited, {
       ...status?.by,
       ...(holder !== undefined && { holder }),

@@ -11,11 +11,11 @@
 import type { Claim, Driver, Grant, Wait, WaitStatus } from './driver.js'
 
 export class ClaimBatch {
-  /** The party is the beginning of a wait, not a single attempt of the caller. */
+  /** The batch begins a wait; false: it is a single attempt of the caller. */
   readonly waits: boolean
   /** How long the store has to reply, in ms. */
   readonly longest: number
-  /** Did the store reply? False when the party was called off, or when the request failed. */
+  /** Did the store reply? False when the batch was cancelled, or when the request failed. */
   answered = false
   /** What the driver reported of the lock that is not free. */
   refusedBy: WaitStatus | undefined
@@ -27,7 +27,7 @@ export class ClaimBatch {
   /** @param wait how long the caller is willing to wait, in ms; 0: a single attempt */
   constructor(wait: number) {
     this.waits = wait > 0
-    // If the store hangs, the other half is left for the ordered way, which reports why.
+    // If the store hangs, the other half is left for acquiring them in order, which reports why.
     this.longest = this.waits ? wait / 2 : Number.POSITIVE_INFINITY
     this.#start = new Promise((resolve) => {
       this.#settle = resolve

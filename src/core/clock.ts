@@ -33,7 +33,7 @@ interface BootClock {
   readonly asleepAfter: number
 }
 
-/** `os.uptime()` has hundredths of a second on Node, whole seconds on Bun and Deno: these read Linux's own file. */
+/** `os.uptime()` has hundredths of a second on Node, whole seconds on Bun and Deno, where /proc/uptime is read instead. */
 function findBootClock(): BootClock {
   const { bun, deno } = process.versions as { readonly bun?: string; readonly deno?: string }
   const node = () => uptime() * 1000
@@ -42,7 +42,7 @@ function findBootClock(): BootClock {
     const linux = () => Number.parseFloat(readFileSync('/proc/uptime', 'latin1')) * 1000
     if (Number.isFinite(linux())) return { read: linux, asleepAfter: 200 }
   } catch {
-    // Another system than Linux.
+    // Not Linux.
   }
   return { read: node, asleepAfter: 1_300 }
 }
@@ -50,18 +50,18 @@ function findBootClock(): BootClock {
 const bootClock = findBootClock()
 /** Milliseconds since the machine started, sleep included: the same for all processes of the machine, and never set. */
 export const sinceBoot: () => number = bootClock.read
-/** Two readings meant for one moment that are further apart than this prove nothing. */
+/** Two readings of one moment that differ by more than this prove nothing. */
 const maxReadGap = 20
 /**
  * Reading the boot clock opens a file on Linux, which costs 5 µs: too much for every acquire. A machine that wakes up
  * moves its wall clock forward by the time slept, too. So the boot clock is read when the wall clock has jumped, and
- * every so many ms in any case: somebody may have set the wall clock back by just the time slept.
+ * at this interval in any case, in ms: somebody may have set the wall clock back by exactly the time slept.
  */
 const bootClockAtLeastEvery = 20
-/** By how many ms the wall clock must have moved against the other. Less than the shortest sleep that counts. */
+/** How far the wall clock must have moved against the monotonic clock, in ms. Less than the shortest sleep that counts. */
 const wallClockJump = 50
 /**
- * What `shortly` means, in ms. While a timer is due within few ms, each wait of the event loop sets the timer of the
+ * What `shortly` means, in ms. While a timer is due within a few ms, each wait of the event loop sets the timer of the
  * processor, which costs more than what is saved.
  */
 const shortlyIs = 20

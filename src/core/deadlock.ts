@@ -8,8 +8,8 @@
  * no lock another holder, all of it was true at one moment between the two checks. Of a ring, the waiter that began
  * last (the greatest token) gets the DeadlockError; the others go on.
  *
- * Permits are not followed: any holder may free them. Known are holds inside `run`, as for reentrancy, those given to
- * the wait (`holding`), and those that `all()` has acquired so far.
+ * Permits are not followed: any holder may free them. The search knows the holds inside `run`, as for reentrancy, those
+ * given to the wait (`holding`), and those that `all()` has acquired so far.
  */
 
 import { CellRef } from './cell-ref.js'
@@ -87,7 +87,7 @@ export function watchForDeadlock(
   }
 }
 
-/** What this wait has published: by hold, when last. */
+/** When this wait last published its entry, for each hold. */
 interface PublishedWaits {
   readonly id: string
   readonly at: Map<string, number>

@@ -327,7 +327,7 @@ export class BackendError extends HoldfastError {
 /**
  * The error for a store that did not reply while it was tried. What it replied instead, if anything, is the cause; a
  * refusal is returned as it is.
- * @param about the name of the lock; undefined: the question was not about one
+ * @param about the name of the lock; undefined: the request was not about one lock
  */
 export function unavailable(
   driver: string,
@@ -336,7 +336,7 @@ export function unavailable(
   error: BackendError | undefined,
 ): BackendError {
   if (error !== undefined && !error.unanswered) return error
-  // Of a shorter silence within this one only the reason is news.
+  // Of a shorter silence within this one, only the reason adds anything.
   const cause = error?.code === 'UNAVAILABLE' ? error.cause : error
   const { reason, address } = systemReason(cause)
   const words = [reason, address].filter((word) => word !== undefined).join(' ')

@@ -18,7 +18,7 @@ export class GrantCache implements Cached {
     this.#queue = queue
   }
 
-  /** The hold, held back, whose grant is kept. */
+  /** The released hold whose grant is kept. */
   get hold(): Hold | undefined {
     return this.#hold
   }
@@ -34,7 +34,7 @@ export class GrantCache implements Cached {
     grant.onContended ??= () => {
       if (this.#hold?.watchdog.grant === grant) this.end()
     }
-    // `maxHold` was that of the former holder.
+    // The former holder's `maxHold` does not apply to the next.
     watchdog.limit(Number.POSITIVE_INFINITY)
     this.#hold = hold
     this.#until = this.#queue.engine.clock.now() + linger
@@ -73,7 +73,7 @@ export class GrantCache implements Cached {
 
   #endLater(): void {
     const at = this.#until
-    // Of several lingers the shortest may come last.
+    // The newest `linger` may end before an earlier one.
     if (this.#timer !== undefined && this.#timer.at <= at) return
     this.#timer?.stop()
     const stop = this.#queue.engine.schedule(at, () => {
@@ -93,7 +93,7 @@ export function mayKeep({ watchdog, revoked, linger, mode }: Hold): boolean {
   return watchdog.autoRenew && !watchdog.extending && canReuse(watchdog)
 }
 
-/** Held, with enough time left, and no reason to give it back: whatever `isHeld` checks has just been checked. */
+/** Held, as `isHeld` checks it, with enough time left, and nobody in the store is known to wait. */
 export function canReuse(watchdog: Watchdog): boolean {
   return watchdog.grant.contended?.() === false && isFit(watchdog)
 }

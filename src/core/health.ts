@@ -40,7 +40,7 @@ export interface Health {
   readonly error?: BackendError
 }
 
-/** The lock that `health()` acquires, for reading where the driver has read locks, so that probes never meet. */
+/** The lock that `health()` acquires, in shared mode where the driver has one, so that probes do not block each other. */
 export const probeName = 'holdfast:health'
 const defaultTimeout = 2_000
 /** A process that crashes within a probe leaves the lock taken for this long, in ms. */

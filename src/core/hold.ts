@@ -125,7 +125,7 @@ export class Hold implements WatchdogHooks {
   }
 
   onRenewed(): void {
-    // Released, and to be passed on: no lease has been renewed.
+    // It was released and is to be handed over: no lease was renewed.
     if (this.#over) return
     const { events } = this.engine
     if (events.wants('renewed'))
@@ -157,7 +157,7 @@ export class Hold implements WatchdogHooks {
   }
 
   #leaveLost(): Promise<ReleaseOutcome> {
-    // It may have run out since `leave` settled it, and local waiters have to be served.
+    // It may have expired since `leave` checked, and local waiters must be served.
     if (!this.#over) this.watchdog.checkNow()
     // The holder reports that it has stopped, so nobody needs to wait for the ttl; its result does not depend on the
     // store's.

@@ -23,7 +23,7 @@ export interface LeakTerms {
   readonly atLeast: number
 }
 
-/** Fewer holds of a name do not tell what is usual. */
+/** After fewer holds of a name it is not known what is usual. */
 const minHolds = 5
 /** Names whose usual length is remembered. */
 const maxNames = 1_000
@@ -82,7 +82,7 @@ export class Leaks {
     this.#terms = terms
   }
 
-  /** The stack of the present call, as text: until it is made, V8 keeps what the frames refer to, the lease included. */
+  /** The stack of the present call, as text: until it is formatted, V8 keeps alive what the frames refer to, the lease included. */
   stack(): string {
     const caught: { readonly stack?: string } = {}
     const { stackTraceLimit } = Error

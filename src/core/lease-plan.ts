@@ -1,5 +1,5 @@
 /**
- * What one lease is worth at a moment, what to do about it, and when to look again: pure functions over plain data.
+ * Whether a lease holds at a given moment, what to do about it, and when to check again: pure functions over plain data.
  * `watchdog.ts` keeps the data up to date and does what `plan` says.
  *
  * ```
@@ -17,7 +17,7 @@ export type LeaseHealth = 'held' | 'doubtful' | 'lost'
 export interface LeaseState {
   /** The holder may rely on the lease until then; -Infinity once the store has dropped the grant. */
   until: number
-  /** The newest `until` before the store dropped it: a grant whose time was up then has expired, not been revoked. */
+  /** The newest `until` before the store dropped it: a grant that had run out by then has expired and was not revoked. */
   knownUntil: number
   /** The lease is lost then, however healthy. */
   maxHoldAt: number
@@ -78,7 +78,7 @@ function actionAt(lease: LeaseState, health: LeaseHealth, now: number): LeaseAct
 
 function nextAt({ until, maxHoldAt, autoRenew, renewing, extending, renewAt }: LeaseState): number {
   const end = Math.min(until, maxHoldAt)
-  // No automatic renewal runs beside another one, whose end plans again.
+  // No automatic renewal runs beside another renewal; once that one ends, it is planned again.
   return !autoRenew || renewing || extending > 0 ? end : Math.min(end, renewAt)
 }
 

@@ -63,7 +63,7 @@ export interface Lease extends AsyncDisposable {
 export class HeldLease implements Lease {
   readonly hold: Hold
   readonly mode: 'exclusive' | 'shared' | 'permits'
-  /** Where leaks are looked for. */
+  /** Set where leaks are detected. */
   watched: Watched | undefined
   #released: Promise<ReleaseOutcome> | undefined
 

@@ -102,7 +102,7 @@ export class LocalHandoff {
     this.#queue.pump()
   }
 
-  /** The event loop has turned. The heir may have gone by now, and waiters in the store may have been reported. */
+  /** The event loop has turned. The next request may have been cancelled by now, and waiters in the store may have been reported. */
   #afterYield(hold: Hold): void {
     if (this.#queue.state.heldBack !== hold) return
     if (!this.#handOverNow(hold, false)) void hold.watchdog.release()
@@ -167,7 +167,7 @@ export class LocalHandoff {
     return true
   }
 
-  /** The grant was lost after its release, while it is to be passed on: its heirs do not wait for the token. */
+  /** The grant was lost after its release, while it is to be handed over: the requests behind it do not wait for the token. */
   abandon(hold: Hold): void {
     const { state, cache } = this.#queue
     if (state.heldBack !== hold) return

@@ -45,7 +45,7 @@ export function checkFunction(fn: unknown, call: string): void {
   throw new TypeError(`${call} takes a function, as in ${call}(async (lease) => { … }), got ${describe(fn)}`)
 }
 
-/** For messages: quoted, without anything that a terminal or a log would obey; a long name is cut. */
+/** For messages: quoted, without anything that a terminal or a log would interpret; a long name is cut. */
 export function quote(text: string): string {
   return escapeControls(JSON.stringify(text.length > 80 ? `${text.slice(0, 77)}...` : text))
 }
@@ -53,7 +53,7 @@ export function quote(text: string): string {
 /** Longest text of another process in a message, in characters. */
 const longest = 300
 
-/** For messages: text from another process, without anything that a terminal or a log would obey, and cut. */
+/** For messages: text from another process, without anything that a terminal or a log would interpret, and cut. */
 export function printable(text: string): string {
   return escapeControls(text.length > longest ? `${text.slice(0, longest)}...` : text)
 }

@@ -126,7 +126,7 @@ export function enqueue<E extends Entry, R extends Request<E>>(
   return 'queued'
 }
 
-/** Local readers do not block a reader, nor permits permits: only the store knows whether they fit. */
+/** Local readers do not block a reader, nor do permits block permits: only the store knows whether they fit. */
 function isBusyFor<E extends Entry>(state: QueueState<E, Request<E>, unknown>, { kind }: Mode): boolean {
   const { queue, turn } = state
   if (isTaken(state)) return true
@@ -252,7 +252,7 @@ export type Outcome =
   | 'too-late'
   | 'nothing'
 
-/** What an answered request is worth to its owner. */
+/** What a reply means for the owner of the request. */
 export function conclude(
   { once, reassigned }: Pick<Request<unknown>, 'once' | 'reassigned'>,
   { owned, waiting, granted, usable, newest, refusedByCache }: Reply,
@@ -269,7 +269,7 @@ export function conclude(
   return reassigned && waiting ? 'ask-again' : 'time-out'
 }
 
-/** How an entry whose wait goes on is sent to the store once more. */
+/** How to send an entry that still waits to the store once more. */
 export function askAgain<E extends Entry>(state: QueueState<E, unknown, unknown>, entry: E): Ask<E> {
   return { entry, once: false, turn: !entry.terms.fair && state.turn === undefined }
 }
@@ -305,7 +305,7 @@ export function holdBack<H>(state: QueueState<unknown, unknown, H>, hold: H): vo
   state.heldBack = hold
 }
 
-/** The grant of `hold` goes to `heir`, whose own hold is `held` before anything else happens. */
+/** The grant of `hold` goes to `next`, whose own hold is `held` before anything else happens. */
 export function handedOver<E, H>(state: QueueState<E, unknown, H>, hold: H, next: E): void {
   removeHold(state, hold)
   state.queue.delete(next)

@@ -13,7 +13,7 @@ export class SmallSet<T> implements Iterable<T> {
     return this.#one === undefined ? 0 : 1
   }
 
-  /** The member that has been in the set for longest. */
+  /** The oldest member. */
   get first(): T | undefined {
     if (this.#all === undefined) return this.#one
     const [first] = this.#all

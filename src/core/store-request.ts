@@ -1,5 +1,5 @@
 /**
- * One claim sent to the driver, and the wait that the driver sees. A turn may outlive the caller it was begun for:
+ * One claim sent to the driver, and the wait that the driver sees. A request may outlive the caller it was sent for:
  * another caller of the same process can take it over, and with it the queue entry in the store.
  */
 import { mayBeCached } from './caching.js'

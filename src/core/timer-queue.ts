@@ -6,7 +6,7 @@
 import type { Clock } from './clock.js'
 
 export interface Entry {
-  /** Its slot, kept by the timetable: undefined while it is not set. */
+  /** Its slot, kept by the timer queue: undefined while it is not set. */
   slot: number | undefined
   /** Called once, not before the moment it was set for. May set itself again. */
   onDue(now: number): void

@@ -25,7 +25,7 @@ export async function isCurrent(
   return holders.some((holder) => {
     if (holder.expiresIn <= 0) return false
     if (!mayBeCached(holder.attempt)) return matches(token, holder)
-    // Which token of the reserve is in use, and whether any is, only the process that has the grant knows.
+    // Only the process that has the grant knows which token of the reserve is in use, if any.
     const queue = queues.get(name)
     const here = queue && localToken(queue, holder.attempt)
     if (here === undefined)

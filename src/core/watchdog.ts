@@ -102,7 +102,7 @@ export class Watchdog implements Entry, LazyTimer {
     return this.ended !== undefined
   }
 
-  /** Still held after the current microtasks: only now is the grant worth an entry in the timetable. */
+  /** Still held after the current microtasks: only now is the grant worth an entry in the timer queue. */
   arm(): void {
     this.#isArmed = true
     // Most grants are released before this point, and listening for a loss has a cost.
@@ -149,7 +149,7 @@ export class Watchdog implements Entry, LazyTimer {
     return lease
   }
 
-  /** The requested ttl, or what the store can give of it. */
+  /** The requested ttl, or as much of it as the store can give. */
   get maxLeaseTtl(): number {
     return this.#leaseTtl(this.ttl)
   }
@@ -191,7 +191,7 @@ export class Watchdog implements Entry, LazyTimer {
     return { why, cause: why === 'expired' ? this.#lastError : undefined }
   }
 
-  /** May the store carry out a renewal for less than `ttl` ms after all that were answered? */
+  /** May the store still carry out a renewal for less than `ttl` ms, later than all that were answered? */
   mayShortenTo(ttl: number): boolean {
     return this.#validity !== undefined && this.#validity.leastTtl < ttlWithDelay(ttl, this.lockDelay)
   }
@@ -212,7 +212,7 @@ export class Watchdog implements Entry, LazyTimer {
     }
   }
 
-  /** After each of them the plan is another one. */
+  /** Each of them changes the plan. */
   #perform(action: LeaseAction): void {
     if (action === 'lose') this.checkNow()
     else if (action === 'report-doubt') this.#reportDoubt()
@@ -299,7 +299,7 @@ export class Watchdog implements Entry, LazyTimer {
     this.#engine.timers.remove(this)
   }
 
-  /** The tries before this one may know why the store is silent. */
+  /** An earlier try may have found out why the store is silent. */
   #noAnswer(tried: number): BackendError {
     const known = this.#lastError
     const silent = known instanceof BackendError && known.unanswered ? known : undefined

@@ -28,7 +28,7 @@ export interface Deadline {
   readonly signal: AbortSignal
   /** One read only. */
   readonly once: boolean
-  /** Also a refusal that lasts is retried: somebody may mend the store in time. */
+  /** Also a refusal that lasts is retried: somebody may fix the store in time. */
   readonly patient: boolean
   /** Why the store could not serve the last request; the work goes on trying. */
   error: BackendError | undefined
@@ -111,7 +111,7 @@ export async function withDeadline<R>(
 export const restOfWait = 1_000
 
 /**
- * As `bounded`, for a wait for `name`.
+ * As `withDeadline`, for a wait for `name`.
  * @param timeout ms of silence that count as an outage: `restOfWait` where the store has replied in this wait before
  * @throws also BackendError with code `UNAVAILABLE` when the store could not serve the request
  */

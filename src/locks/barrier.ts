@@ -1,14 +1,14 @@
 /**
- * A double barrier: nobody goes on before `parties` have arrived, and nobody is done before all have left.
+ * A double barrier: no participant proceeds until `parties` have arrived, and none finishes until all have left.
  *
  * ```
  *   round r:  gathering ──the last one comes──► open ──the last one leaves, or all inside are dead──► round r + 1: gathering
  * ```
- * Every participant holds a lease. Whenever a participant arrives or waits, it strikes out those whose leases have
- * ended: nobody waits for the dead or counts them. A participant that arrives while a round is open waits for the
+ * Every participant holds a lease. Whenever a participant arrives or waits, it removes those whose leases have
+ * ended, so that nobody waits for them or counts them. A participant that arrives while a round is open waits for the
  * next one.
  *
- * Long because coming and leaving are one state machine.
+ * Long because entering and leaving are one state machine.
  */
 
 import type { Cell } from '../core/cell.js'
@@ -172,7 +172,7 @@ function entered(state: State, attempt: string): State {
   return { parties, round: open ? round + 1 : round, open: all.length >= parties, members: all }
 }
 
-/** Removes this participant and the dead; the last one begins the next round. */
+/** Removes this participant and those that have died; the last one begins the next round. */
 async function leaveBarrier(
   cellRef: CellRef,
   membership: Membership,

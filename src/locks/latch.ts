@@ -113,8 +113,8 @@ export function latch(engine: Engine, name: string, defaults?: ParticipantDefaul
       ? state
       : { ...state, members: await membership().alive(state.members, bounds) }
   /**
-   * Strikes out the dead. The result is certain: that nobody is left may be true of an older state only, because
-   * another may have joined before the last one left; but then this one cannot be written.
+   * Removes those that have died. Its write is the proof: if another joined before the last one left, "nobody is left"
+   * is true of an older state only, which can no longer be written.
    */
   const strike: Decide = async (state, bounds) => {
     if (state === undefined) return undefined

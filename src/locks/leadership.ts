@@ -41,7 +41,7 @@ export class LeaderTerm implements Term {
   readonly lease: HeldLease
   readonly #cellRef: CellRef
   readonly #isPresent: IsPresent
-  /** Settles once the changes of the record that were asked for so far are done: each builds on the one before. */
+  /** Settles once the changes of the record requested so far are done: each builds on the one before. */
   #publishing: Promise<unknown> = Promise.resolve()
   #record: LeaderRecord
   #resigned: Promise<ReleaseOutcome> | undefined

@@ -148,8 +148,8 @@ class Multi implements MultiLock {
   }
 
   /**
-   * First step of a wait: tries all at once only where this costs the store nothing that the ordered way would not;
-   * on a store error it leaves the wait, and the report, to the ordered way.
+   * First step of a wait: tries all at once, but only where this costs the store nothing that acquiring them in
+   * order would not. After a store error they are acquired in order, which waits and reports.
    */
   async #begin(options: AcquireOptions, wait: number): Promise<CompositeLease | undefined | 'one by one'> {
     const quiet = this.#parts.every(({ lock }) => this.#engine.queues.get(lock.name)?.isUncontended !== false)
@@ -171,23 +171,23 @@ class Multi implements MultiLock {
     const able =
       some && this.#parts.every(({ lock }) => lock.engine === this.#engine && !lock.lingers(options))
     if (!able || driver.acquireMany === undefined) return 'one by one'
-    const party = new ClaimBatch(wait)
-    const joining = this.#parts.map(({ lock }) => lock.join(party, options))
+    const batch = new ClaimBatch(wait)
+    const joining = this.#parts.map(({ lock }) => lock.join(batch, options))
     // By now each has joined, or has been answered within this process.
-    if (party.size === joining.length) party.send(driver)
-    else party.cancel()
+    if (batch.size === joining.length) batch.send(driver)
+    else batch.cancel()
     const answers = await Promise.allSettled(joining)
     const leases = answers.map((answer) => (answer.status === 'fulfilled' ? answer.value : undefined))
     const failed = answers.find((answer) => answer.status === 'rejected')
-    if (failed === undefined && party.answered && !leases.includes(undefined))
+    if (failed === undefined && batch.answered && !leases.includes(undefined))
       return this.#checkLeases(leases as HeldLease[])
     for (const lease of leases.toReversed()) await lease?.release()
     if (failed !== undefined) throw failed.reason
-    // Called off, because one is in use in this process; or because one is entered again, which needs no request to
+    // Cancelled, because one is in use in this process; or because one is entered again, which needs no request to
     // the store.
     const entered = leases.filter((lease) => lease !== undefined).length
-    if (party.answered) return wait === 0 && (await this.#mayOnlyBeCached(party)) ? 'one by one' : undefined
-    return party.size + entered < joining.length ? undefined : 'one by one'
+    if (batch.answered) return wait === 0 && (await this.#mayOnlyBeCached(batch)) ? 'one by one' : undefined
+    return batch.size + entered < joining.length ? undefined : 'one by one'
   }
 
   /** Was one refused by a hold that may only be cached? It gives way to a waiter, but a request for several locks never queues. */

@@ -86,13 +86,13 @@ async function awaitResult(
 ): Promise<Found> {
   const wait = duration('wait', terms.wait ?? engine.defaults.wait, 0, true)
   const from = engine.clock.now()
-  // Of the one wait for the two reads and the lock. No wait but 0 becomes a single attempt, which may take ten seconds.
+  // One `wait` covers the two reads and the lock. Only 0 makes a single attempt, which may take ten seconds.
   const left = (least: number) => (wait === 0 ? 0 : Math.max(least, wait - (engine.clock.now() - from)))
   const read = (bounds: Deadline) => cellRef.read(bounds).then(parseStored)
   const found = await readOnce(engine, cellRef.key, read, { signal: terms.signal, wait })
   const before = found?.ok === false && found.brief ? found.token : undefined
   if (found !== undefined && before === undefined) return { kept: found }
-  // Not an error meant only for callers that waited before this one came.
+  // But no error that was only for callers that were waiting before this one came.
   const parseApplicable = (cell: Cell | undefined) => {
     const kept = parseStored(cell)
     return kept?.token === before ? undefined : kept

@@ -2,7 +2,7 @@
  * A semaphore whose number of permits can be changed while it is used, and which reports its holders.
  *
  * Limit and queue share one cell; every holder and waiter has a shared lease of the name, which proves it alive.
- * Every change of the cell strikes out the dead and grants from the head of the queue for as long as requests fit, so
+ * Every change of the cell removes those that have died and grants from the head of the queue for as long as requests fit, so
  * it is first come, first served, and no request overtakes a large one. After the pool was made smaller, nobody gets
  * in until enough have left; after it was closed, nobody at all, and every waiter removes itself from the queue. A
  * plain semaphore takes one request where this one takes three or more.

@@ -105,7 +105,7 @@ export async function revoke(
   )
   await left?.()
   if (!(gone instanceof TimedOut)) return 'released'
-  // The last check before the force: a holder that came after the one that was asked is not meant.
+  // The last check before the forced release: it must not hit a holder that came after the one that was asked.
   if ((await readOnce(engine, name, (bounds) => held(holding, attempts, bounds), { signal })) === 0)
     return 'released'
   await engine.asked('forceRelease', name, force.call(driver, name))
@@ -113,8 +113,8 @@ export async function revoke(
 }
 
 /**
- * A grant that may be cached can outlive the hold that is meant. A waiter ends that: nobody reuses the grant then, and it
- * is passed on inside its process for 50 ms at most. Returns a function that leaves the line.
+ * A grant that may be cached can outlive the hold that was asked. A waiter prevents that: the grant is not reused then, and
+ * is handed over inside its process for 50 ms at most. Returns a function that leaves the queue.
  */
 function standInLine(
   engine: Engine,

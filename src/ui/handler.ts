@@ -1,4 +1,4 @@
-/** The routes, as a function from a web `QueueEntry` to a `Response`. */
+/** The routes, as a function from a web `Request` to a `Response`. */
 import { readFileSync } from 'node:fs'
 import { cookieOf, equal, hasToken, headers, hostAllowed, sameOrigin } from './guard.js'
 import type { Hub } from './hub.js'

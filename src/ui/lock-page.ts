@@ -38,7 +38,7 @@ export interface PageOptions {
 export interface LockPage {
   /** For Express, Connect, Nest and `node:http`. Without `next`, what is not below `path` gets a 404. */
   readonly node: (request: IncomingMessage, response: ServerResponse, next?: () => void) => void
-  /** For Hono and everything else that speaks `QueueEntry` and `Response`. */
+  /** For Hono and everything else that speaks `Request` and `Response`. */
   readonly fetch: (request: Request) => Promise<Response>
   /** For Fastify: `app.register(page.fastify)`. */
   readonly fastify: (app: FastifyLike) => Promise<void>

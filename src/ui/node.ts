@@ -1,4 +1,4 @@
-/** Between Node's HTTP server and the web's `QueueEntry` and `Response`. */
+/** Between Node's HTTP server and the web's `Request` and `Response`. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import { headers as ours } from './guard.js'

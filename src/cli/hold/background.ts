@@ -1,5 +1,5 @@
 /**
- * The process that `holdfast hold` leaves behind: the front of a run (`run/supervisor.ts`) whose command is an existing process, the owner. It
+ * The process that `holdfast hold` leaves behind: the supervisor of a run (`run/supervisor.ts`) whose command is an existing process, the owner. It
  * ends with its owner, with `holdfast release NAME --token N`, or with the lease; in the last case it ends the owner, as it would the
  * command of a run.
  */
@@ -60,8 +60,8 @@ async function serve({ claim, conflictExitCode, owner, told }: HoldPlan): Promis
 }
 
 /**
- * @param script how to tell the script; undefined: not yet, or it cannot be told
- * @param errors what a release is told
+ * @param script reports to the script; undefined: not yet, or nothing can be reported to it
+ * @param errors the errors that a release reports
  */
 function reportTo(
   { names }: HoldPlan['claim'],

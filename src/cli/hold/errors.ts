@@ -29,7 +29,7 @@ interface ScriptErrors {
   close(): void
 }
 
-/** Neither waits: whoever reads that pipe may have stopped reading. */
+/** Neither waits: the reader of that pipe may have stopped. */
 export function scriptErrors(): ScriptErrors {
   let underWay = 0
   let closed = false

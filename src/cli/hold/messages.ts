@@ -2,7 +2,7 @@
  * Messages between `holdfast hold` and the process it leaves behind.
  *
  * ```
- *   holdfast hold                        background (the front of a run, see run/messages.ts)
+ *   holdfast hold                        background (the supervisor of a run, see run/messages.ts)
  *     ── hold ────────────────────────────►  asks for the lock
  *     ◄───────────────────────── report ──   (what the user should know)
  *     ◄─────────────────────────── held ──

@@ -64,7 +64,7 @@ function stateFor(pid: number): ProcessState | undefined {
   }
 }
 
-/** True only when it has certainly ended: if that cannot be read, as when no file descriptor is left, the lock is held on. */
+/** True only when it has certainly ended: if that cannot be read, as when no file descriptor is left, the lock stays held. */
 export function hasEnded({ pid, start }: Owner): boolean {
   try {
     const shown = readState(pid)

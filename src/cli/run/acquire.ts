@@ -24,7 +24,7 @@ const shortInspectTimeout = 500
 
 const by = `${hostname()}:${process.pid}`
 
-/** Acquires the lock. `undefined`: there is no lease, and the supervisor knows why, or was told that it is cancelled. */
+/** Acquires the lock. `undefined`: there is no lease, and the supervisor has been notified why, or that the wait was cancelled. */
 export async function acquireLock(
   locks: Locks,
   claim: RunRequest,

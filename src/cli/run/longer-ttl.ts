@@ -1,10 +1,10 @@
-/** A driver that refuses a `--ttl` names its own option; whoever typed a URL needs the setting in that. */
+/** A driver that refuses a `--ttl` names its own option; a user who gave a URL needs the name of the setting in the URL. */
 import { formatDuration } from '../duration.js'
 import { badInput } from '../exit.js'
 import { maxTtlInUrl } from '../redis-place.js'
 import { notStarted, type RunRequest } from './messages.js'
 
-/** Other errors as they are. */
+/** Returns other errors unchanged. */
 export function withSetting(error: unknown, claim: RunRequest): unknown {
   if (!(error instanceof RangeError)) return error
   const { ttl, maxTtl } = error as { readonly ttl?: unknown; readonly maxTtl?: unknown }

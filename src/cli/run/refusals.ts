@@ -6,7 +6,7 @@ import { type Endpoints, refusals } from '../knock.js'
 import type { RunRequest } from './messages.js'
 import type { SupervisorChannel } from './supervisor-channel.js'
 
-/** How long a store may be silent before it is asked whether it accepts connections, in ms. One that is well has answered by then. */
+/** How long a store may be silent before it is asked whether it accepts connections, in ms. A healthy one has answered by then. */
 const silence = 200
 
 export function reportRefusals(

@@ -6,9 +6,9 @@
  */
 
 export interface Bounds {
-  /** So many of the exclusive claims watch: while one is granted, the next is already watching. */
+  /** How many of the exclusive claims watch at a time: while one is granted, the next is already watching. */
   readonly watching: number
-  /** So many requests to enter or to leave the queue are in flight at once. */
+  /** How many requests to enter or to leave the queue are in flight at a time. */
   readonly atOnce: number
 }
 
@@ -120,7 +120,7 @@ export class LocalWaiters {
   }
 }
 
-/** Those of all names, made when somebody waits for a name, and forgotten when nobody does. So ask anew each time. */
+/** The waiters of all names. An entry exists only while somebody waits for its name, so look it up each time. */
 export class AllLocalWaiters {
   readonly #bounds: Bounds
   readonly #names = new Map<string, LocalWaiters>()

@@ -1,4 +1,4 @@
-/** The connection was not made, or given up for its certificate: Node checks that before it sends a request. */
+/** Codes of a connection that was not made, or was refused for its certificate: Node checks that before it sends a request. */
 export const notSentCodes: ReadonlySet<string> = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',

@@ -29,7 +29,7 @@ export class RenewalOrder {
     this.#longest = ttl
   }
 
-  /** A renewal for `ttl` ms leaves. @returns the number to send with it; undefined: "at least" does */
+  /** A renewal for `ttl` ms is about to be sent. @returns the number to send with it; undefined: "at least" does */
   sent(ttl: number): number | undefined {
     if (ttl < this.#longest) this.#ordered = true
     this.#longest = Math.max(this.#longest, ttl)
