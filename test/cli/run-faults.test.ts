@@ -232,7 +232,7 @@ test('an operator takes the lock: the command is killed and the loss is reported
   const first = enter([], 60_000, 'stubborn')
   await entered(1)
   const { code, stdout } = await cli('release', 'taken', '--yes')
-  assert.deepEqual([code, stdout], [0, 'released "taken"; its holder was told\n'])
+  assert.deepEqual([code, stdout], [0, 'released "taken"; its holder was notified\n'])
   const lost = await first.ended
   assert.equal(lost.code, 76)
   assert.match(lost.stderr, /stopping the command with SIGKILL: the lease is lost \(the store ended it\)\n$/)

@@ -122,7 +122,7 @@ test('release asks, and takes no for an answer', async () => {
   term.type('holdfast release asked; echo "code $?"\n')
   await term.see('[y/N] ')
   term.type('y\n')
-  await term.see('released "asked"; its holder was told')
+  await term.see('released "asked"; its holder was notified')
   await term.see('code 0')
   assert.equal((await holder.ended).code, 76)
 })

@@ -45,7 +45,7 @@ export const drivers: Readonly<Record<DriverName, Facts>> = {
     weak: [
       {
         says: "The server's wall clock decides when a lease ends.",
-        more: ' A jump forward can end one early; its holder is told, and tokens still grow.',
+        more: ' A jump forward can end one early; its holder is notified, and tokens still grow.',
       },
       {
         says: 'The first lock on a Redis that has just started waits',
@@ -95,7 +95,7 @@ export const drivers: Readonly<Record<DriverName, Facts>> = {
     weak: [
       {
         says: "The server's wall clock decides when a row lease ends.",
-        more: ' A jump forward can end one early; its holder is told, and tokens still grow.',
+        more: ' A jump forward can end one early; its holder is notified, and tokens still grow.',
       },
       {
         says: 'A fail-over to an asynchronous standby can lose grants',

@@ -141,7 +141,7 @@ async function release(name: string, options: ReleaseOptions): Promise<void> {
     )
   await print(options, { name, released: taken }, async () => {
     if (taken === 0) return `"${plain(name)}" was not held`
-    return `released "${plain(name)}"; ${taken === 1 ? 'its holder was' : `${taken} holders were`} told`
+    return `released "${plain(name)}"; ${taken === 1 ? 'its holder was' : `${taken} holders were`} notified`
   })
   if (taken === 0) process.exitCode = exits.failed
 }

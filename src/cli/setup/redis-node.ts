@@ -116,7 +116,7 @@ function kept({ config }: NodeFacts, info: Info): Persistence {
     return { found: `appendonly no${snapshots}`, keepsAll: false, remedy: always }
   }
   if (sync === undefined) {
-    const found = 'appendonly yes; appendfsync is not told to this account'
+    const found = 'appendonly yes; this account may not read appendfsync'
     return { found, keepsAll: false, remedy: `ACL SETUSER <user> +config|get, and ${always}` }
   }
   const paused = sync === 'always' && config.get('no-appendfsync-on-rewrite') === 'yes'
@@ -189,7 +189,7 @@ function grants(connected: number, waited: number, address: RedisAddress): Check
 function oldMasters(config: ReadonlyMap<string, string>): Check {
   const what = 'old masters'
   const least = config.get('min-replicas-to-write')
-  if (least === undefined) return unchecked(what, 'min-replicas-to-write is not told to this account')
+  if (least === undefined) return unchecked(what, 'this account may not read min-replicas-to-write')
   const found = `min-replicas-to-write ${least}`
   if (Number(least) > 0) return ok(what, found)
   const means = 'a master that is cut off goes on granting locks beside the one that was promoted'

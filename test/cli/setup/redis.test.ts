@@ -106,7 +106,7 @@ describe('the set-up of one Redis server', { concurrency: false }, () => {
     assert.equal(blind.told('INFO').verdict, 'bad')
     assert.match(blind.told('INFO').means ?? '', /^no lock can be taken/)
     await account('still', '+@all', '-config')
-    assert.match((await as('still')).told('persistence').found, /not told to this account/)
+    assert.match((await as('still')).told('persistence').found, /this account may not read appendfsync/)
     await account('dumb', '+@all', '-@scripting')
     assert.match((await as('dumb')).told('rights').found, /may not run scripts/)
     await assert.rejects(look(`redis://all:wrong@127.0.0.1:${server.port}`), /WRONGPASS/)

@@ -136,7 +136,7 @@ async function going(scene: Scene, name: string, ...options: string[]): Promise<
 async function forced(scene: Scene): Promise<void> {
   const [run, pid] = await going(scene, 'forced')
   const released = await scene.cli('release', 'forced', '--yes')
-  assert.deepEqual(said(released), [0, 'released "forced"; its holder was told\n', ''])
+  assert.deepEqual(said(released), [0, 'released "forced"; its holder was notified\n', ''])
   const { code, stderr } = await run.ended
   assert.equal(code, 76, stderr)
   assert.match(stderr, /holdfast: stopping the command with SIG(KILL|TERM): the lease is/)
@@ -181,7 +181,7 @@ async function heldAndForced(scene: Scene): Promise<void> {
   const held = await scene.cli('hold', 'scripted', '--for', `${owner.pid}`)
   assert.deepEqual([held.code, besidesSilence(held.stderr)], [0, ''])
   const released = await scene.cli('release', 'scripted', '--yes')
-  assert.deepEqual(said(released), [0, 'released "scripted"; its holder was told\n', ''])
+  assert.deepEqual(said(released), [0, 'released "scripted"; its holder was notified\n', ''])
   await owner.ended
   const late = await scene.cli('release', 'scripted', '--token', held.stdout.trim())
   assert.notEqual(late.code, 0)

@@ -133,7 +133,7 @@ for (const [flavour, library] of runs) {
       const released = await at.cli('release', 'by hand', '--yes')
       assert.deepEqual(
         [released.code, released.stdout, released.stderr],
-        [0, 'released "by hand"; its holder was told\n', ''],
+        [0, 'released "by hand"; its holder was notified\n', ''],
       )
       await (await next.mutex('by hand').tryAcquire())?.release()
       assert.equal((await next.inspect('by hand')).lastToken > 0, true)
