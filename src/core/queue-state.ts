@@ -265,7 +265,9 @@ export function conclude(
     if (!once) return 'ask-again'
     return newest ? 'too-late' : 'refuse'
   }
-  if (once) return refusedByCache && waiting ? 'ask-patiently' : 'refuse'
+  if (once && !refusedByCache) return 'refuse'
+  // The check whether it waits has ended a wait that was aborted.
+  if (once) return waiting ? 'ask-patiently' : 'nothing'
   return reassigned && waiting ? 'ask-again' : 'time-out'
 }
 

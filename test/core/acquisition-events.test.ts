@@ -183,3 +183,29 @@ test('a quarantine shows in the error of the store, and a renewal refused before
   )
   await lease.release()
 })
+
+test('a single attempt that is aborted as a hold that may only be cached refuses it ends once', async () => {
+  const s = script()
+  const denied = listen(s, 'denied')
+  const controller = new AbortController()
+  const trying = s.locks.mutex('m').tryAcquire({ signal: controller.signal })
+  const holder = {
+    attempt: 'other-z',
+    mode: { kind: 'exclusive' },
+    token: 1,
+    heldFor: 1,
+    expiresIn: 1_000,
+  } as const
+  s.asked[0]!.wait.report?.({ holder })
+  s.asked[0]!.nothing()
+  // The listener of the signal comes a turn of the event loop later.
+  controller.abort()
+  await assert.rejects(trying, { name: 'AbortError' })
+  await settle()
+  assert.deepEqual(
+    denied.map(({ why }) => why),
+    ['aborted'],
+  )
+  assert.equal(s.asked.length, 1, 'nothing is sent for it any more')
+  await s.locks.close()
+})

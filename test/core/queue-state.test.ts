@@ -438,6 +438,7 @@ test('a single attempt that a cache may have refused is sent once more while its
   const outcome = (once: boolean, refusedByCache: boolean, waiting: boolean) =>
     queue.conclude({ once, reassigned: false }, { ...refused, refusedByCache, waiting })
   assert.equal(outcome(true, true, true), 'ask-patiently')
+  assert.equal(outcome(true, true, false), 'nothing')
   assert.equal(outcome(true, false, true), 'refuse')
   assert.equal(outcome(false, false, true), 'time-out')
 })
