@@ -21,16 +21,19 @@ export function runScript<A>(
 ): Promise<A> {
   const answered = (reply: Reply) => read(toParts(reply))
   const refused = (error: unknown) => failed(toRefusal(error))
+  // A client that throws, instead of rejecting.
+  const send = (how: 'EVALSHA' | 'EVAL', text: string): Promise<Reply> => {
+    try {
+      return connection.run(how, text, keys, args)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
   const again = (error: unknown) => {
     if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) return refused(error)
-    return connection.run('EVAL', script.text, keys, args).then(answered, refused)
+    return send('EVAL', script.text).then(answered, refused)
   }
-  try {
-    return connection.run('EVALSHA', scriptHash(script), keys, args).then(answered, again)
-  } catch (error) {
-    // A client that throws instead of rejecting.
-    return new Promise((resolve) => resolve(refused(error)))
-  }
+  return send('EVALSHA', scriptHash(script)).then(answered, again)
 }
 
 /** The short cuts reply with one string. */
