@@ -1,4 +1,5 @@
 /** Which server it is, and in which of its lives. */
+import { BackendError } from '../../core/errors.js'
 
 /** Identifies one life of one server. */
 export interface Identity {
@@ -24,4 +25,26 @@ export function parseIdentity(info: ReadonlyMap<string, string>): Identity & { r
   if (Number(info.get('master_repl_offset') ?? 0) > 0) return { boot, now, since: now }
   // Uptime is in whole seconds: up to one second may have passed before the first was counted.
   return { boot, now, since: now - Number(info.get('uptime_in_seconds') ?? 0) * 1_000_000 }
+}
+
+/** The clients are wrong for Redlock, whatever the servers do. */
+export class NotIndependent extends BackendError {
+  constructor(what: string) {
+    super('redlock', what)
+  }
+}
+
+/**
+ * A server whose data come from another one has no vote of its own: what that one is asked overwrites its votes.
+ * @throws NotIndependent for a node of a Cluster, Error for a replica, which may be promoted
+ */
+export function refuseDependent(info: ReadonlyMap<string, string>, label: string): void {
+  if (info.get('redis_mode') === 'cluster') {
+    throw new NotIndependent(
+      `${label} is a node of a Cluster; give redlock independent servers, or use redis() for the Cluster`,
+    )
+  }
+  if (info.get('role') !== 'slave') return
+  const master = `${info.get('master_host')}:${info.get('master_port')}`
+  throw new Error(`it is a replica of ${master} and has no vote of its own; give redlock independent servers`)
 }

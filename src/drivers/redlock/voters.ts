@@ -23,7 +23,7 @@ import { BackendError } from '../../core/errors.js'
 import { evictionWarning, parseInfo, withinTime } from '../redis/server.js'
 import { nothingDeleted } from './deletions.js'
 import { evictionCheck } from './eviction.js'
-import { type Identity, parseIdentity } from './identity.js'
+import { type Identity, NotIndependent, parseIdentity, refuseDependent } from './identity.js'
 import { changeMarker, joinGroup, parseMarker, readGroup, readMarker } from './marker.js'
 import { type Node, notIntroduced, notSent } from './node.js'
 import type { Settings } from './options.js'
@@ -65,7 +65,7 @@ export class Voters {
 
   /**
    * Checks servers that are not trusted. Resolves at once when enough servers are trusted, else when the check is complete, or
-   * after `within` ms. @throws BackendError when two clients lead to one server
+   * after `within` ms. @throws BackendError when two clients lead to one server, or one to a node of a Cluster
    */
   async ready(within?: number): Promise<void> {
     const now = this.#env.clock.now()
@@ -99,6 +99,7 @@ export class Voters {
       const node = this.nodes[place]
       if (node === undefined) continue
       node.checkAgainAt = clock.now() + checkAgain
+      if (one instanceof NotIndependent) throw one
       if (one instanceof Error) node.untrustedReason = toReason(one)
       else if (one === undefined)
         node.untrustedReason = `no answer within ${this.#settings.commandTimeout} ms`
@@ -138,13 +139,16 @@ export class Voters {
 
   async #readNode(node: Node): Promise<NodeView> {
     const { epoch, connection } = node
-    const [info, [marker], group] = await Promise.all([
-      connection.command('INFO'),
+    const asked = Promise.all([
       node.run(readMarker, [this.markerKey], [this.#env.id()]),
       node.run(readGroup, [this.#groupKey], []),
     ])
+    // What the server is says more than what it refuses.
+    asked.catch(() => undefined)
+    const fields = parseInfo(String(await connection.command('INFO')))
+    refuseDependent(fields, node.label)
+    const [[marker], group] = await asked
     if (epoch !== node.epoch) throw new Error(node.untrustedReason)
-    const fields = parseInfo(String(info))
     this.#checkEviction(evictionWarning(fields))
     const identity = parseIdentity(fields)
     node.reportsTime(identity.now)
@@ -161,8 +165,7 @@ export class Voters {
     const duplicate = seen.find((other) => other !== one && other.identity.boot === one.identity.boot)
     if (duplicate === undefined) return
     const labels = [one.node.label, duplicate.node.label].sort().join(' and ')
-    throw new BackendError(
-      'redlock',
+    throw new NotIndependent(
       `${labels} are the same server; a server has one vote, give each client one of its own`,
     )
   }
