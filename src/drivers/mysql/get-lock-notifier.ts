@@ -10,7 +10,7 @@ import type { Clock } from '../../core/clock.js'
 import { number } from './client.js'
 import type { Settings } from './options.js'
 import type { Runtime } from './runtime.js'
-import { createSessions } from './session/session.js'
+import { createSessions } from './session/sessions.js'
 import * as sql from './sql.js'
 
 export interface GetLockNotifier {

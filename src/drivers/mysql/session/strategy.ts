@@ -7,7 +7,8 @@ import type { HoldProof } from '../hold.js'
 import type { Runtime } from '../runtime.js'
 import * as sql from '../sql.js'
 import type { Strategy } from '../waiter.js'
-import { endedDuring, type Session, type Sessions } from './session.js'
+import { endedDuring, type Session } from './session.js'
+import type { Sessions } from './sessions.js'
 
 export interface SessionStrategy extends Strategy {
   /** The session in which this attempt holds. */
