@@ -105,8 +105,7 @@ export class SessionHold implements Grant {
     const { name, attempt } = this.#claim
     const { owners } = this.#session
     if (owners.get(name) !== attempt) return undefined
-    owners.delete(name)
-    return this.#session.execute(sql.unlock(this.#runtime.tables, name))
+    return this.#session.unlock(name, sql.unlock(this.#runtime.tables, name))
   }
 
   get validUntil(): number {

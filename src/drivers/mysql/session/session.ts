@@ -26,6 +26,8 @@ export class Session {
   readonly #unwatch: () => void
   /** Rejects the unanswered statements: a client that closes a connection may leave them unsettled. */
   readonly #unanswered = new Set<(why: unknown) => void>()
+  /** Names whose RELEASE_LOCK is unanswered. */
+  readonly #releasing = new Set<string>()
 
   constructor(connection: Connection, clock: Clock, timeout: number, provenAt: number, waitTimeout: number) {
     this.#connection = connection
@@ -42,11 +44,44 @@ export class Session {
     return this.ended.signal.aborted
   }
 
-  async execute(statement: string): Promise<Reply> {
+  /** Whether a claim of this process owns the name, or the GET_LOCK of an earlier one may still be there. */
+  isTaken(name: string): boolean {
+    return this.owners.has(name) || this.#releasing.has(name)
+  }
+
+  execute(statement: string): Promise<Reply> {
+    return this.#inTime(() => this.#answerTo(statement))
+  }
+
+  /** Releases the GET_LOCK of a name, which nobody owns from now on, and which no claim of this process can take before the server has answered. */
+  unlock(name: string, statement: string): Promise<Reply> {
+    this.owners.delete(name)
+    this.#releasing.add(name)
+    return this.#inTime(() => this.#release(name, statement))
+  }
+
+  /**
+   * A refused statement, as after `KILL QUERY`, has released nothing, and the lock would last as long as the connection: it is sent again. No
+   * GET_LOCK of that name comes in between. Nor does it matter if nobody waits for the answer any more.
+   */
+  async #release(name: string, statement: string): Promise<Answer> {
+    for (let n = 0; ; n++) {
+      try {
+        const answer = await this.#answerTo(statement)
+        this.#releasing.delete(name)
+        return answer
+      } catch (error) {
+        if (n === maxRefusals || !isRefusal(error)) this.end(error)
+        if (this.isOver) throw error
+      }
+    }
+  }
+
+  async #inTime(send: () => Promise<Answer>): Promise<Reply> {
     if (this.isOver) throw this.ended.signal.reason
     const sent = this.#clock.now()
     try {
-      const answer = await withTimeout(this.#clock, this.#timeout, this.#answerTo(statement))
+      const answer = await withTimeout(this.#clock, this.#timeout, send())
       this.provenAt = Math.max(this.provenAt, sent)
       return { ...answer, sent }
     } catch (error) {
@@ -84,12 +119,17 @@ export class Session {
   }
 }
 
-/** A refusal by the server leaves the connection as it was. */
+/** How often the server may refuse to release a GET_LOCK before its connection is closed, which releases it. */
+const maxRefusals = 50
+
+/**
+ * A refusal by the server leaves the connection as it was. So do `KILL QUERY` and a time limit (70100), which the mariadb client calls
+ * fatal: if the connection ends as well, its end is reported by itself.
+ */
 const isRefusal = (error: unknown) => {
   const { sqlState, fatal } = error as { readonly sqlState?: unknown; readonly fatal?: unknown }
-  return (
-    typeof sqlState === 'string' && fatal !== true && !sqlState.startsWith('08') && !isConnectionEnd(error)
-  )
+  if (typeof sqlState !== 'string' || isConnectionEnd(error)) return false
+  return sqlState === '70100' || (fatal !== true && !sqlState.startsWith('08'))
 }
 
 /**

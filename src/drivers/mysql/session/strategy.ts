@@ -25,9 +25,8 @@ export function sessionStrategy(runtime: Runtime, sessions: Sessions): SessionSt
   /** Runs after the statement it undoes, on the same connection, whether or not that was answered. */
   const unlock = (session: Session, { name, attempt }: Claim) => {
     if (session.owners.get(name) !== attempt) return
-    session.owners.delete(name)
     holding.delete(attempt)
-    session.execute(sql.unlock(tables, name)).catch(() => undefined)
+    session.unlock(name, sql.unlock(tables, name)).catch(() => undefined)
   }
 
   const begin = async (
@@ -51,8 +50,8 @@ export function sessionStrategy(runtime: Runtime, sessions: Sessions): SessionSt
     claim: Claim,
     guard: sql.Precondition,
   ): Promise<HoldProof | undefined> => {
-    // Another attempt in this process has it: the server would let both in.
-    if (session.owners.has(claim.name)) return undefined
+    // Another attempt in this process has it, or had it just now: the server would let both in.
+    if (session.isTaken(claim.name)) return undefined
     session.owners.set(claim.name, claim.attempt)
     let proven: HoldProof | undefined
     try {
@@ -94,7 +93,7 @@ export function sessionStrategy(runtime: Runtime, sessions: Sessions): SessionSt
     forget: (attempt) => void holding.delete(attempt),
     async giveBack(name) {
       const session = await sessions.current()
-      if (!session.owners.has(name)) await session.execute(sql.unlock(tables, name))
+      if (!session.isTaken(name)) await session.unlock(name, sql.unlock(tables, name))
     },
   }
 }
