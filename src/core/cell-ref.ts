@@ -167,6 +167,6 @@ export class CellRef {
 function checkSize(key: string, value: string | undefined): void {
   if (value === undefined || Buffer.byteLength(value) <= maxCellBytes) return
   throw new RangeError(
-    `what is to be kept as ${quote(key)} is ${Buffer.byteLength(value)} bytes long, the limit is ${maxCellBytes}; keep it elsewhere and its place here`,
+    `what is to be kept as ${quote(key)} is ${Buffer.byteLength(value)} bytes long, the limit is ${maxCellBytes}; store it elsewhere and keep a reference here`,
   )
 }

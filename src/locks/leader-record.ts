@@ -43,7 +43,7 @@ export function checkValue(value: unknown): void {
   const limit = maxCellBytes - rest
   if (bytes <= limit) return
   throw new RangeError(
-    `value is ${bytes} bytes long as JSON; the limit is ${limit}, keep it elsewhere and its place here`,
+    `value is ${bytes} bytes long as JSON; the limit is ${limit}, store it elsewhere and keep a reference here`,
   )
 }
 

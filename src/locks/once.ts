@@ -223,7 +223,7 @@ function checkJson(cellRef: CellRef, kept: StoredResult): void {
   const bytes = Buffer.byteLength(text)
   if (bytes > 64 * 1024)
     throw new RangeError(
-      `the result of once(${quote(cellRef.key)}) is ${bytes} bytes long, the limit is 65536; keep it elsewhere and return its place`,
+      `the result of once(${quote(cellRef.key)}) is ${bytes} bytes long, the limit is 65536; store it elsewhere and return a reference`,
     )
 }
 

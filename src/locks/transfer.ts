@@ -53,7 +53,7 @@ export async function exportLease(engine: Engine, lease: Lease): Promise<string>
   const { hold } = lease
   if (hold.count > 1)
     throw new TypeError(
-      `${quote(lease.name)} is entered ${hold.count} times; leave it but once before it is exported`,
+      `${quote(lease.name)} is entered ${hold.count} times; leave all but one entry before you export it`,
     )
   const { watchdog, token, name } = hold
   const { attempt, mode, note } = watchdog.claim

@@ -193,7 +193,7 @@ test('the supervisor is paused as the lock is granted: the lock is released, and
   kill(run.pid, 'SIGCONT')
   const { code, stderr } = await run.ended
   assert.equal(code, 75)
-  assert.match(stderr, /granted while holdfast was stopped, and given back/)
+  assert.match(stderr, /granted while holdfast was stopped, and was released/)
   assert.deepEqual(existsSync(join(histories, `${name}.jsonl`)) ? history().acquisitions : [], [])
   await locks.close()
   await until(() => left().length <= 1)

@@ -107,11 +107,11 @@ function guardFor(driver: DriverName, { double }: Answers): Advice['guard'] {
     }
   if (double === 'costly') {
     const why =
-      'a process that was paused writes after its lease is over: nobody can prevent that but what it writes to'
+      'a process that was paused may write after its lease is over: only the resource that it writes to can prevent that'
     return { needed: 'advised', how, why }
   }
   const why =
-    'no lock keeps the work of two holders from overlapping: only what is written to can refuse the older token'
+    'no lock can keep the work of two holders from overlapping: only the resource that they write to can refuse the older token'
   return { needed: 'required', how, why }
 }
 

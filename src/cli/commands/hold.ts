@@ -79,7 +79,7 @@ function start(plan: HoldPlan, report: Report): Promise<number> {
               return reject(
                 new CliError(
                   exits.output,
-                  `the token could not be printed (${error.message}); the lock is given back`,
+                  `the token could not be printed (${error.message}); the lock is released`,
                 ),
               )
             }

@@ -137,7 +137,7 @@ async function release(name: string, options: ReleaseOptions): Promise<void> {
   if (taken === undefined)
     throw new CliError(
       exits.failed,
-      `others hold "${plain(name)}" now than a moment ago; nothing was released`,
+      `the holders of "${plain(name)}" have changed since you were asked; nothing was released`,
     )
   await print(options, { name, released: taken }, async () => {
     if (taken === 0) return `"${plain(name)}" was not held`

@@ -135,5 +135,5 @@ function evaluate(input: Input, tallies: readonly Tally[], path: string, history
 }
 
 function never(): never {
-  throw new Error('heard something else than what was listened for')
+  throw new Error('received another message than the one expected')
 }

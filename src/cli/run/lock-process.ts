@@ -90,7 +90,7 @@ async function hold(
   if (typeof group !== 'number') {
     const outcome = await lease.release()
     if (supervisor.cancelled.aborted) return supervisor.send({ type: 'done', outcome, stopped: undefined })
-    throw new CliError(exits.conflict, 'the lock was granted while holdfast was stopped, and given back')
+    throw new CliError(exits.conflict, 'the lock was granted while holdfast was stopped, and was released')
   }
   const least = terms.killAfter + terms.margin
   if (lease.remaining() <= least) await renewed(lease)

@@ -25,7 +25,7 @@ export async function mysqlSetup(url: string, shown: string): Promise<Check[]> {
   const address = parseMysqlAddress(url.slice(url.indexOf(':') + 1), shown)
   const client = await import('mysql2/promise').catch(() => undefined)
   if (client === undefined)
-    return [unchecked('set-up', 'mysql2, which asks, is not installed', 'npm install mysql2')]
+    return [unchecked('set-up', 'mysql2, which this check uses, is not installed', 'npm install mysql2')]
   const { host, port, user, password, database, tls } = address
   const connection = await client
     .createConnection({

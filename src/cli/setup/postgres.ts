@@ -34,7 +34,8 @@ const facts = `select current_setting('server_version') as version, current_sett
 export async function postgresSetup(url: string, shown: string): Promise<Check[]> {
   const address = parsePostgresAddress(url.slice(url.indexOf(':') + 1), shown)
   const pg = await import('pg').catch(() => undefined)
-  if (pg === undefined) return [unchecked('set-up', 'pg, which asks, is not installed', 'npm install pg')]
+  if (pg === undefined)
+    return [unchecked('set-up', 'pg, which this check uses, is not installed', 'npm install pg')]
   const { host, port, user, password, database, tls } = address
   const settings = {
     host,

@@ -19,7 +19,7 @@ export async function redisSetup(url: string, shown: string): Promise<Check[]> {
   const address = parseRedisAddress(scheme.toLowerCase(), rest, shown)
   const ioredis = await import('ioredis').catch(() => undefined)
   if (ioredis === undefined)
-    return [unchecked('set-up', 'ioredis, which asks, is not installed', 'npm install ioredis')]
+    return [unchecked('set-up', 'ioredis, which this check uses, is not installed', 'npm install ioredis')]
   const { hosts, tls, login } = address
   const way = { hosts: hosts.map(hostPort), secure: tls !== undefined, secret: login.password !== undefined }
   const found = await serverChecks(ioredis, address)
