@@ -5,6 +5,7 @@
  * - A limit that is over before the loop has turned once begins then.
  * - One whose timer fires late is prolonged, once, by as much as it was late, but at most by its own length: the reply may have arrived, and a
  *   driver may need another request after so long a silence.
+ * - For the same reason some of its time is left after a block that ends shortly before it: the last quarter of it, at most a second.
  * - When it ends, the loop reads first what has arrived. So it ends where it calls `over`, never by a look at the clock.
  */
 import type { Clock } from './clock.js'
@@ -17,6 +18,9 @@ export interface TimeLimitOptions {
   /** `false` lets the process end meanwhile. */
   readonly ref?: boolean
 }
+
+/** The longest time that is left after a block, in ms. */
+const maxRest = 1_000
 
 export class TimeLimit {
   /** Clock reading. */
@@ -47,9 +51,12 @@ export class TimeLimit {
   arm(): void {
     if (this.#stopped) return
     const now = this.#clock.now()
-    this.#set(now < this.end ? this.end : now + this.#ms, (late) => {
-      if (late <= 0) return this.#finish()
-      this.#set(this.#clock.now() + Math.min(late, this.#ms), () => this.#finish())
+    this.#endAt(now < this.end ? this.end : now + this.#ms)
+    const rest = Math.min(this.#ms / 4, maxRest)
+    this.#at(this.end - rest, (late) => {
+      if (late >= rest) return this.#prolong(late - rest, rest)
+      this.#endAt(Math.max(this.end, this.#clock.now() + rest))
+      this.#at(this.end, (late) => (late > 0 ? this.#prolong(late) : this.#finish()))
     })
   }
 
@@ -58,10 +65,18 @@ export class TimeLimit {
     this.#cancel?.()
   }
 
-  #set(end: number, fn: (late: number) => void): void {
-    const { until = Number.POSITIVE_INFINITY, ref = true } = this.#options
-    this.end = Math.min(end, until)
-    this.#cancel = this.#clock.at(this.end, () => fn(this.#clock.now() - this.end), { ref })
+  #prolong(late: number, least = 0): void {
+    this.#endAt(this.#clock.now() + Math.max(least, Math.min(late, this.#ms)))
+    this.#at(this.end, () => this.#finish())
+  }
+
+  #endAt(end: number): void {
+    this.end = Math.min(end, this.#options.until ?? Number.POSITIVE_INFINITY)
+  }
+
+  #at(at: number, fn: (late: number) => void): void {
+    const { ref = true } = this.#options
+    this.#cancel = this.#clock.at(at, () => fn(this.#clock.now() - at), { ref })
   }
 
   #finish(): void {

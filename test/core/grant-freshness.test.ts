@@ -87,7 +87,8 @@ test('a waiter that gives up while its grant is renewed leaves nothing behind', 
     })
     if (how === 'abort') abort.abort(new Error('gone'))
     const closing = how === 'close' ? s.locks.close() : undefined
-    await s.clock.advance(100)
+    // After a stall a wait has time for another request.
+    await s.clock.advance(300)
     await closing
     await assert.rejects(acquiring)
     assert.equal(grant.renewals[0]?.signal.aborted, true, how)

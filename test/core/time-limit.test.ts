@@ -53,6 +53,29 @@ for (const [stall, end] of [
     assert.deepEqual(ended, [stall + 1_000])
   })
 
+for (const stall of [80, 99, 100, 120])
+  test(`after a stall until ${stall} ms there is still time for another request`, async () => {
+    const { clock, one, began, ended } = limit()
+    await settle()
+    clock.stall(stall)
+    await clock.advance(0)
+    assert.equal(one.end - began, stall + 25)
+    await clock.advance(24)
+    assert.deepEqual(ended, [])
+    await clock.advance(1)
+    assert.deepEqual(ended, [stall + 25])
+  })
+
+test('stalls again and again end it in bounded time', async () => {
+  const { clock, ended } = limit()
+  await settle()
+  for (let n = 0; n < 100 && ended.length === 0; n++) {
+    clock.stall(40)
+    await clock.advance(10)
+  }
+  assert.ok((ended[0] ?? Number.POSITIVE_INFINITY) <= 350, `${ended}`)
+})
+
 test('it is not prolonged past the moment at which its result is of no use', async () => {
   const { clock, ended } = limit({ until: 1_000_120 })
   await settle()

@@ -6,6 +6,7 @@
  */
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { TimeLimit } from '../../core/time-limit.js'
 import { type BrokerLink, createBrokerLink } from './broker-connection.js'
 import {
   answerTimeout,
@@ -130,15 +131,13 @@ export function createSession(env: Env, directory: string, socket: SocketKind | 
     const id = lastId
     const call: PendingCall = { verb, timeout, answered, failed, sent: clock.now(), times: 0 }
     // Also for a call that waits forever: the timer keeps the process alive for its caller.
-    const late = () =>
-      // After a stall the answer may be unread in the socket: `soon` runs after it is read.
-      clock.soon(() => {
-        if (!calls.has(id)) return
-        forget(id)
-        failed(silent())
-      })
-    const stop = clock.at(clock.now() + timeout, late, { ref })
-    calls.set(id, { call, stop })
+    const late = () => {
+      forget(id)
+      failed(silent())
+    }
+    const limit = new TimeLimit(clock, timeout, late, { ref })
+    limit.arm()
+    calls.set(id, { call, stop: () => limit.stop() })
     if (closed) {
       forget(id)
       queueMicrotask(() => failed(closedError()))
