@@ -110,7 +110,7 @@ export function publish(
   if (fd === undefined) return undefined
   if (currentGeneration(directory).number !== number) {
     closeSync(fd)
-    unlinkSync(path)
+    remove(path)
     return undefined
   }
   return {
@@ -129,11 +129,12 @@ export function publish(
   }
 }
 
-/** Removes the files of earlier brokers. Only for the newest. */
-export function sweep(directory: string, { number, socket }: Publication): void {
+/** Removes the files of earlier brokers, for as long as the newest is ours. */
+export function sweep(directory: string, { number, socket, isCurrent }: Publication): void {
   for (const file of readdirSync(directory)) {
     const other = Number(pattern.exec(file)?.[1] ?? number)
-    if (other < number || (file.startsWith('s-') && file !== socket)) remove(join(directory, file))
+    const isEarlier = other < number || (file.startsWith('s-') && file !== socket)
+    if (isEarlier && isCurrent()) remove(join(directory, file))
   }
 }
 
@@ -141,7 +142,7 @@ function remove(path: string): void {
   try {
     unlinkSync(path)
   } catch {
-    // Not a file, or it cannot be removed: nobody reads it.
+    // Gone, not a file, or it cannot be removed: nobody reads it.
   }
 }
 

@@ -86,8 +86,8 @@ function putInPlace(file: string, directory: string, isBroker: boolean): void {
 }
 
 /**
- * Begins a journal with the current state. On a full disk it continues with the existing file, so that operations without a write
- * (renewals) work, and every append retries.
+ * Begins a journal with the current state. On a full disk the broker continues with the existing file, so that operations without a write
+ * (renewals) work, and every append retries. Another process would write into the file of the broker.
  *
  * @param isBroker is this process certainly the broker?
  * @throws as fs does: `EEXIST` when it may not be, and there is a journal
@@ -138,7 +138,7 @@ export function openJournal(
   try {
     replace(snapshot)
   } catch (error) {
-    fd = isFull(error) ? openExisting(directory) : -1
+    fd = isFull(error) && isBroker() ? openExisting(directory) : -1
     if (fd < 0) throw error
     size = fstatSync(fd).size
     due = `\n${toLines.header(here, snapshot.floor)}`

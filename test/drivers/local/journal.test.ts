@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -155,6 +156,29 @@ test('a rewrite that fails leaves the old file in use', () => {
   assert.equal(readJournal(directory).holds.length, 2)
   assert.deepEqual(readdirSync(directory), ['journal'])
   journal.close()
+})
+
+test('on a full disk, a process that may not be the broker any more writes nothing into the journal of the broker', () => {
+  const directory = freshDirectory()
+  const open = (isBroker: boolean) => {
+    const module = new URL('../../../src/drivers/local/journal.js', import.meta.url).href
+    const script = `import { openJournal } from ${JSON.stringify(module)}
+      const snapshot = { lines: JSON.stringify(['n'.repeat(5_000)]) + '\\n', floor: 0 }
+      try {
+        openJournal(${JSON.stringify(directory)}, ${JSON.stringify(here)}, snapshot, () => ${isBroker}).append('')
+        console.log('open')
+      } catch ({ code }) {
+        console.log(code)
+      }`
+    // What comes after one or two kilobytes fails with EFBIG.
+    const limited = 'ulimit -f 2; exec "$0" --input-type=module -e "$1"'
+    return String(spawnSync('sh', ['-c', limited, process.execPath, script]).stdout).trim()
+  }
+  openJournal(directory, here, { lines: toLines.granted(held('a')), floor: 5 }).close()
+  const text = () => readFileSync(join(directory, 'journal'), 'utf8')
+  const before = text()
+  assert.deepEqual([open(false), text() === before], ['EFBIG', true])
+  assert.deepEqual([open(true), text().startsWith(before), text() === before], ['open', true, false])
 })
 
 after(async () => {

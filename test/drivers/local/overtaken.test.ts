@@ -1,7 +1,7 @@
 // A broker over a socket file is stopped while it grants, and the file that names it is deleted: another process is the broker by the time it
 // goes on.
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync, unlinkSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { leakCheck } from '../../support/leaks.js'
@@ -96,6 +96,29 @@ for (const { when, step, provoke } of moments)
     assert.equal(await holder.state(held), 'held')
     assert.equal(await holder.release(held), 'released')
   })
+
+test('a broker that is stopped before it removes the files of earlier ones, and overtaken, removes none of the next', async () => {
+  const options = { directory: freshDirectory(), socket: 'file' } as const
+  const { directory } = options
+  const brokerFiles = () => readdirSync(directory).filter((name) => name.startsWith('broker-'))
+  const ended = await start(options)
+  await ended.acquire('x')
+  await ended.kill()
+  const broker = await start(options, { preload: './stopping.js', env: { [variable]: 'sweeping' } })
+  const begun = broker.acquire('y')
+  await stopped(broker)
+  for (const name of readdirSync(directory)) if (/^(broker|s)-/.test(name)) unlinkSync(join(directory, name))
+  const next = await start(options)
+  await next.acquire('who-runs-the-next')
+  const files = readdirSync(directory).filter((name) => /^(broker|s)-/.test(name))
+  const { ino } = statSync(join(directory, 'broker-1'))
+  broker.go()
+  // The next broker has granted it.
+  await begun
+  assert.deepEqual(brokerFiles(), ['broker-1'])
+  assert.equal(statSync(join(directory, 'broker-1')).ino, ino)
+  assert.ok(files.every((name) => readdirSync(directory).includes(name)))
+})
 
 after(endAll)
 after(leakCheck)

@@ -9,7 +9,9 @@ import threads, { isMainThread, type WorkerOptions, workerData } from 'node:work
 export type GrantStep = 'writing' | 'written' | 'sending'
 /** The first journal of this broker, or the next one. */
 export type JournalStep = 'beginning' | 'rewriting'
-export type Step = GrantStep | JournalStep
+/** It is published, and is about to remove the files of earlier brokers. */
+export type SweepStep = 'sweeping'
+export type Step = GrantStep | JournalStep | SweepStep
 
 /** The step, as the process finds it in its environment. */
 export const variable = 'HOLDFAST_TEST_STOP'
@@ -58,8 +60,24 @@ function stopAtJournal(step: JournalStep, stopped: Int32Array<SharedArrayBuffer>
   }
 }
 
+function stopAtSweep(stopped: Int32Array<SharedArrayBuffer>): void {
+  const { linkSync, readdirSync } = fs
+  let looks = 0
+  fs.linkSync = (from, to) => {
+    linkSync(from, to)
+    if (/\/broker-\d+$/.test(String(to))) looks = 2
+  }
+  // The first look is for a newer broker.
+  fs.readdirSync = ((...args: Parameters<typeof readdirSync>) => {
+    const files = readdirSync(...args)
+    if (looks > 0 && --looks === 0) stop(stopped)
+    return files
+  }) as typeof readdirSync
+}
+
 function inThread({ step, file, stopped }: Orders): Promise<unknown> {
-  if (step === 'beginning' || step === 'rewriting') stopAtJournal(step, stopped)
+  if (step === 'sweeping') stopAtSweep(stopped)
+  else if (step === 'beginning' || step === 'rewriting') stopAtJournal(step, stopped)
   else stopAtGrant(step, stopped)
   syncBuiltinESMExports()
   return import(file)
