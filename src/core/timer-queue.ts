@@ -107,6 +107,17 @@ export class TimerQueue {
       next === Number.POSITIVE_INFINITY ? undefined : this.#clock.at(next, () => this.#tick(), { ref: false })
   }
 
+  /** Not by a timer: where this thread gets no processor for a moment, that is due again before the loop has read anything. */
+  #tickSoon(slot: number): void {
+    this.#disarm?.()
+    this.#disarm = undefined
+    this.#armed = slot
+    this.#clock.soon(() => {
+      this.#disarm?.()
+      this.#tick()
+    })
+  }
+
   #tick(): void {
     this.#armed = Number.POSITIVE_INFINITY
     this.#disarm = undefined
@@ -114,7 +125,7 @@ export class TimerQueue {
     const now = this.#clock.now()
     for (let slot = this.#heap[0]; slot !== undefined && slot <= now; slot = this.#heap[0]) {
       for (const entry of this.#slots.get(slot) ?? []) {
-        if (this.#clock.now() - now >= turn) return this.#arm()
+        if (this.#clock.now() - now >= turn) return this.#tickSoon(slot)
         this.remove(entry)
         entry.onDue(now)
       }
