@@ -10,12 +10,13 @@ test('sections that do no I/O, passed on from one to the next, let the event loo
   const locks = createLocks(memory())
   let fired = 0
   const timer = setInterval(() => fired++, 10)
-  const end = performance.now() + 1_000
+  // As far as it takes: how much is done in a second hangs on what else the machine does. Without a turn no timer fires at all.
+  const end = performance.now() + 20_000
   let ran = 0
   let inside = 0
   let most = 0
   const loop = async () => {
-    while (performance.now() < end)
+    while ((fired < 5 || ran <= 100) && performance.now() < end)
       await locks.mutex('x').run(async () => {
         inside++
         most = Math.max(most, inside)
@@ -26,8 +27,7 @@ test('sections that do no I/O, passed on from one to the next, let the event loo
   }
   await Promise.all([loop(), loop(), loop()])
   clearInterval(timer)
-  // Not at all without a turn; how often with one hangs on what else the machine does.
-  assert.ok(fired > 0, `a timer of 10 ms fired ${fired} times in a second`)
+  assert.ok(fired >= 5, `a timer of 10 ms fired ${fired} times while ${ran} sections ran`)
   assert.equal(most, 1)
   assert.ok(ran > 100)
   await locks.close()
