@@ -80,6 +80,32 @@ test('^Z stops it, the lock stays for longer than a ttl, and fg resumes it', asy
   await term.see('ready> ')
 })
 
+test('after bg the shell keeps its terminal when the command ends, and learns its exit code', async () => {
+  const program = `'${process.execPath}' '${main}'`
+  // With a variable of such a name, bash starts the command instead of dash.
+  for (const env of ['', 'env A-B=1 ']) {
+    term.type(`rm -f go; mkfifo go; echo "a fifo"" is there"\n`)
+    await term.see('a fifo is there')
+    await term.see('ready> ')
+    term.type(
+      `${env}${program} run moved -- sh -c 'echo "it has"" begun"; read a <go; echo "it has"" read"; exit 6'\n`,
+    )
+    await term.see('it has begun')
+    term.type('\x1a')
+    await term.see('Stopped')
+    await term.see('ready> ')
+    term.type('bg\n')
+    await term.see('ready> ')
+    term.type('echo >go\n')
+    await term.see('it has read')
+    // The shell reads its next line now: not `wait`, after which bash takes the terminal back.
+    await until(async () => (await heldBy('moved')) === 0)
+    term.type('wait %1; echo "code $?"\n')
+    await term.see('code 6')
+    await term.see('ready> ')
+  }
+})
+
 test('in the background it does not take what is typed to the shell', async () => {
   term.type(`holdfast run behind -- sh -c 'cat; echo "end of"" input"' &\n`)
   await term.see('end of input')

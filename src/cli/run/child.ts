@@ -7,8 +7,9 @@
  * Long because the three ways to start a command belong together.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { createInterface } from 'node:readline'
+import { createInterface, type Interface } from 'node:readline'
 import type { Duplex } from 'node:stream'
 import { inForeground } from '../tty.js'
 import { linesFor, withCallers, withLines } from './descriptors.js'
@@ -108,12 +109,14 @@ async function startJob(
       stdio: withCallers(withLines(['inherit', 'inherit', 'inherit'], gateLine, jobLine)),
     },
   )
-  const ended = waitForEnding(child)
   const line = descriptorStream(child, jobLine)
+  const lines = createInterface({ input: line })
+  const ended = waitForJob(child, lines)
   const group = await new Promise<number | undefined>((resolve, reject) => {
-    createInterface({ input: line }).on('line', (text) => {
+    lines.on('line', (text) => {
       if (text === 'stopped') onStopped()
-      else resolve(text === 'no jobs' ? undefined : Number(text.replace(/^group /, '')))
+      else if (text === 'no jobs') resolve(undefined)
+      else if (text.startsWith('group ')) resolve(Number(text.slice('group '.length)))
     })
     ended.then((ending) => reject(new EarlyExitError(ending)), reject)
   })
@@ -187,6 +190,19 @@ function waitForEnding(child: ChildProcess): Promise<Ending> {
       resolve({ code: code ?? 128 + (signal === null ? 0 : signalNumber(signal)) })
     })
   })
+}
+
+/** A shell that has to leave the terminal alone writes the code before it ends by a signal (see `scripts.ts`). */
+async function waitForJob(child: ChildProcess, lines: Interface): Promise<Ending> {
+  let code: number | undefined
+  lines.on('line', (text) => {
+    if (text.startsWith('code ')) code = Number(text.slice('code '.length))
+  })
+  const read = once(lines, 'close')
+  const ending = await waitForEnding(child)
+  if (ending.code !== 128 + signalNumber('SIGKILL')) return ending
+  await read
+  return { code: code ?? ending.code }
 }
 
 interface Shell {

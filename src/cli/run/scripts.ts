@@ -22,10 +22,15 @@ exec "$@" ${line}<&-
  * The command reads the terminal; only the command receives ^C and ^Z.
  *
  * Arguments: as $0 the shell to start the command with, a flag for it, the command. `line`, in: as for the gate. `jobs`, out: `group N` before
- * the gate waits, or `no jobs` if this shell cannot do it; `stopped` each time the job was stopped. `jobs`, in, after `stopped`: `fg` or `bg`.
- * Result: the command's exit code, 128 + n for signal n.
+ * the gate waits, or `no jobs` if this shell cannot do it; `stopped` each time the job was stopped; `code N` before it ends after `bg`.
+ * `jobs`, in, after `stopped`: `fg` or `bg`.
+ * Result: the command's exit code, 128 + n for signal n; after `bg`, the `N` of `code N`.
  *
- * fd 2 must be the terminal while jobs are managed (bash gives the terminal away through it), so the command's own waits in `errors`.
+ * A shell that manages jobs takes the terminal when it exits. While another group has it, as the user's shell after `bg`, that shell would
+ * read an end of input and exit, too: then this one ends by KILL, which leaves the terminal alone.
+ *
+ * fd 2 must be the terminal while the job has it (bash gives the terminal away and takes it back through fd 2), so the command's own waits
+ * in `errors`.
  *
  * @param line and the others: descriptors as for the gate
  */
@@ -44,18 +49,23 @@ esac
   exec "$@" 2>&${errors} ${line}>&- ${jobs}>&- ${errors}>&-
 ' sh "$@"
 code=$?
+how=fg
 while kill -0 %1 2>/dev/null; do
   echo stopped >&${jobs}
-  read -r how <&${jobs} || exit "$code"
+  read -r how <&${jobs} || kill -s KILL $$
   if [ "$how" = fg ]; then
+    exec 2>/dev/tty
     fg %1 >/dev/null
   else
+    exec 2>/dev/null
     bg %1 >/dev/null
     wait %1
   fi
   code=$?
 done
-exit "$code"
+[ "$how" = fg ] && exit "$code"
+echo "code $code" >&${jobs}
+kill -s KILL $$
 `
 
 /**
