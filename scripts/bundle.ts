@@ -50,6 +50,7 @@ const library: Plugin = {
   name: 'library',
   setup({ onResolve, onLoad }) {
     onResolve({ filter: /^holdfast(\/|$)/ }, ({ path }) => ({ path: sourceFile(path), sideEffects: false }))
+    onLoad({ filter: /\/src\/ui\/page-file\.ts$/ }, withPageFiles)
     onLoad({ filter: /\/src\/.+\.ts$/ }, withFlatUrls)
   },
 }
@@ -97,11 +98,22 @@ function withFlatUrls({ path }: OnLoadArgs): OnLoadResult {
       const source = at.replace(join(root, 'build/src'), src).replace(/\.js$/, '.ts')
       const isCode = to.endsWith('.js')
       if (isCode) started.add(source)
-      const flat = isCode ? `./${entryName(source)}.js` : `${relative(out, at)}${to.endsWith('/') ? '/' : ''}`
+      const flat = isCode ? `./${entryName(source)}.js` : `${relative(out, at)}`
       return `new URL('${flat}', import.meta.url)`
     },
   )
   return { contents, loader: 'ts' }
+}
+
+/** In the place of the module that reads the files of the page: their contents. */
+function withPageFiles(): OnLoadResult {
+  const folder = join(root, 'build/src/ui/page')
+  const files = Object.fromEntries(
+    readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')]),
+  )
+  const contents = `const files = ${JSON.stringify(files)}
+    export const pageFile = (name) => new TextEncoder().encode(files[name])`
+  return { contents, loader: 'js' }
 }
 
 /** @returns the files, with those that were found to be started by their URL. @param points sources, by file name without `.js` */

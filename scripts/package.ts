@@ -61,8 +61,6 @@ for (const path of declarations(entries.map(({ types }) => types.slice(2))))
   put(path, text(path).replace(/\n?\/\/# sourceMappingURL=.*\n?$/, '\n'))
 for (const name of readdirSync(join(root, 'build/dist')))
   cpSync(join(root, 'build/dist', name), join(out, 'build/dist', name))
-// What the page of `holdfast ui` is made of; the bundle finds it by this path.
-cpSync(join(root, 'build/src/ui/page'), join(out, 'build/src/ui/page'), { recursive: true })
 put('LICENSE', text('LICENSE'))
 const pages = publishedPages()
 const files = new Set([...pages, 'LICENSE'])

@@ -112,19 +112,29 @@ test('the command works without any other package', () => {
   assert.equal((demo as { ok: boolean }).ok, true)
 })
 
+const servesPage = `
+  import { createLocks } from 'holdfast'
+  import { memory } from 'holdfast/memory'
+  import { lockPage } from 'holdfast/ui'
+  const locks = createLocks(memory())
+  const page = lockPage({ stores: { main: locks } })
+  for (const path of ['', 'page.js', 'page.css', 'icon.svg']) {
+    const reply = await page.fetch(new Request('http://localhost/' + path, { headers: { host: 'localhost' } }))
+    console.log(reply.status, (await reply.text()).length > 100)
+  }
+  await locks.close()`
+
 test('the published page is served with its files', () => {
-  const text = `
-    import { createLocks } from 'holdfast'
-    import { memory } from 'holdfast/memory'
-    import { lockPage } from 'holdfast/ui'
-    const locks = createLocks(memory())
-    const page = lockPage({ stores: { main: locks } })
-    for (const path of ['', 'page.js', 'page.css', 'icon.svg']) {
-      const { status } = await page.fetch(new Request('http://localhost/' + path, { headers: { host: 'localhost' } }))
-      console.log(status)
-    }
-    await locks.close()`
-  assert.equal(program(text), '200\n200\n200\n200\n')
+  assert.equal(program(servesPage), '200 true\n'.repeat(4))
+})
+
+test('the published page is served by an application that a bundler has made one file of', () => {
+  const folder = join(project, 'bundled')
+  const [entry, outfile] = [join(project, 'application.mjs'), join(folder, 'application.mjs')]
+  writeFileSync(entry, servesPage)
+  const options = ['--bundle', '--format=esm', '--platform=node', `--outfile=${outfile}`]
+  run(join(root, 'node_modules/.bin/esbuild'), [entry, ...options, '--log-level=warning'], project)
+  assert.equal(run(process.execPath, [outfile], folder), '200 true\n'.repeat(4))
 })
 
 test('the published driver passes the published conformance suite', () => {
@@ -149,7 +159,6 @@ test('the package has the bundle, its declarations and its pages, and nothing el
     'README.zh-CN.md',
     'build/dist/*.js',
     'build/dist/LICENSES.txt',
-    ...['icon.svg', 'index.html', 'page.css', 'page.js'].map((name) => `build/src/ui/page/${name}`),
     'package.json',
   ])
 })

@@ -1,7 +1,7 @@
 /** The routes, as a function from a web `Request` to a `Response`. */
-import { readFileSync } from 'node:fs'
 import { cookieOf, equal, hasToken, headers, hostAllowed, sameOrigin } from './guard.js'
 import type { Hub } from './hub.js'
+import { pageFile } from './page-file.js'
 import type { Watch } from './watch.js'
 import type { Init } from './wire.js'
 
@@ -63,18 +63,7 @@ export async function respond(site: Site, request: Request, path: string): Promi
   const file = Object.hasOwn(files, path) ? files[path] : undefined
   if (file === undefined) return text(404, 'There is nothing here.')
   if (request.method !== 'GET' && request.method !== 'HEAD') return wrongMethod('GET')
-  return new Response(asset(file[0]), { headers: { ...headers, 'content-type': file[1] } })
-}
-
-const assets = new Map<string, Uint8Array<ArrayBuffer>>()
-
-function asset(name: string): Uint8Array<ArrayBuffer> {
-  const known = assets.get(name)
-  if (known !== undefined) return known
-  const folder = new URL('./page/', import.meta.url)
-  const read = new Uint8Array(readFileSync(new URL(name, folder)))
-  assets.set(name, read)
-  return read
+  return new Response(pageFile(file[0]), { headers: { ...headers, 'content-type': file[1] } })
 }
 
 /** Puts the token into a cookie and out of the address, which is kept in histories and shown on screens. */
