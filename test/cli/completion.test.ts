@@ -104,11 +104,12 @@ test('fish offers the same', { skip: !there('fish') && 'there is no fish' }, asy
 })
 
 test('scripts for zsh and fish name every command and option of run', async () => {
-  const options = (await cli('help', 'run')).stdout.match(/(?<=^ {7}(-\w, )?--)[a-z-]+/gm) ?? []
+  const options = (await cli('help', 'run')).stdout.match(/(?<=^ {7}(-\w, )?--)[a-z-]+( <|$)/gm) ?? []
   assert.ok(options.length > 10)
   const [zsh, fish] = [(await cli('completion', 'zsh')).stdout, (await cli('completion', 'fish')).stdout]
-  for (const option of options) {
-    assert.ok(zsh.includes(`'--${option}[`), option)
+  for (const [option = '', value] of options.map((text) => text.split(' '))) {
+    // What takes a value has a =, without which zsh completes nothing after --on=.
+    assert.ok(zsh.includes(`'--${option}${value === undefined ? '' : '='}[`), option)
     assert.ok(fish.includes(` -l ${option} `), option)
   }
 })

@@ -62,7 +62,9 @@ function spec({ long, short, what, value }: OptionWords): string {
   const says = `[${what.replace(/[\\[\]:]/g, '\\$&')}]`
   const takes = value === undefined ? '' : `: :${action(value)}`
   const one = (spelling: string) => quoted(`${spelling}${says}${takes}`)
-  return short === undefined ? one(long) : `${one(long)} ${one(short)}`
+  // With the =, zsh completes --on=prod as well as --on prod.
+  const spelled = one(value === undefined ? long : `${long}=`)
+  return short === undefined ? spelled : `${spelled} ${one(short)}`
 }
 
 function action(value: Value): string {
