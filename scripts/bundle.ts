@@ -134,6 +134,8 @@ async function bundle(plugin: Plugin, points: Readonly<Record<string, string>>):
     legalComments: 'none',
     // The package stays under its bound of 2.5 MB. The library itself stays readable in a debugger, except for the suite: see `isSuite`.
     minifyWhitespace: plugin === commandLine,
+    minifySyntax: plugin === commandLine,
+    charset: 'utf8',
     metafile: true,
     logLevel: 'warning',
     write: false,
@@ -141,6 +143,8 @@ async function bundle(plugin: Plugin, points: Readonly<Record<string, string>>):
   const all = { ...points, ...Object.fromEntries([...started].map((source) => [entryName(source), source])) }
   return Object.keys(all).length > Object.keys(points).length ? await bundle(plugin, all) : result
 }
+
+const short = { minifyWhitespace: true, minifySyntax: true, charset: 'utf8' } as const
 
 /** The conformance suite is the largest file, and needed only by authors of drivers. */
 function isSuite(path: string): boolean {
@@ -172,5 +176,5 @@ const [forUsers, forShells] = await [
 rmSync(out, { recursive: true, force: true })
 mkdirSync(out, { recursive: true })
 for (const { path, contents, text } of [...forUsers.outputFiles, ...forShells.outputFiles])
-  writeFileSync(path, isSuite(path) ? (await transform(text, { minifyWhitespace: true })).code : contents)
+  writeFileSync(path, isSuite(path) ? (await transform(text, short)).code : contents)
 writeFileSync(join(out, 'LICENSES.txt'), licences(forShells.metafile))
