@@ -41,13 +41,8 @@ export async function borrow(pool: MysqlPool): Promise<Borrowed> {
   events.on('acquire', note)
   try {
     const given = await pool.getConnection()
-    const { threadId, connection } = (given ?? {}) as {
-      readonly threadId?: unknown
-      readonly connection?: object
-    }
-    const bare = all.get(threadId)
-    // A PoolCluster of mysql2 has events, but none for its connections.
-    return { given, socket: bare?.socket, bare: bare ?? connection }
+    const bare = all.get((given as Acquired | undefined)?.threadId)
+    return { given, socket: bare?.socket, bare }
   } finally {
     events.off('acquire', note)
   }

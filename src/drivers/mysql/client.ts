@@ -61,6 +61,11 @@ export interface Connection {
 /** @throws TypeError when `pool` is not a pool of either client */
 export function checkPool(pool: unknown): MysqlPool {
   if (typeof pool === 'object' && pool !== null) {
+    if (isCluster(pool)) {
+      throw new TypeError(
+        'mysql: pool is a cluster of pools or a namespace of one, which can send each statement to another server; pass a pool of the one server that keeps the locks',
+      )
+    }
     if ('promise' in pool && typeof pool.promise === 'function') {
       throw new TypeError(
         'mysql: pool is a callback pool of mysql2; pass pool.promise(), or one made by mysql2/promise',
@@ -78,13 +83,20 @@ export function checkPool(pool: unknown): MysqlPool {
   )
 }
 
+/** Of either client. The namespaces of mysql2 show their cluster; those of mariadb, alone among its objects with `batch`, cannot be ended. */
+const isCluster = (pool: object) =>
+  ('of' in pool && typeof pool.of === 'function') ||
+  'poolNamespace' in pool ||
+  '_cluster' in pool ||
+  ('batch' in pool && !('end' in pool))
+
 /** @throws what the pool throws; TypeError for a pool that gives no promise of a connection */
 export async function connect(pool: MysqlPool): Promise<Connection> {
   const { given, socket, bare } = await borrow(pool)
   const connection = given as MysqlConnection | undefined
   if (typeof connection?.query !== 'function') {
     throw new TypeError(
-      'mysql: the pool gave no connection; use the promise flavours of the clients, not the callback ones',
+      'the pool gave no connection; use the promise flavours of the clients, not the callback ones',
     )
   }
   return wrap(connection, socket, bare, configuredDatabase(pool, given, bare))

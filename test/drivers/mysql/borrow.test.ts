@@ -1,10 +1,9 @@
 // The driver uses the pool under mysql2's promise flavour, but a pool that somebody has changed as they have made it.
 import assert from 'node:assert/strict'
-import type { EventEmitter } from 'node:events'
 import { after, before, test } from 'node:test'
 import { createLocks } from 'holdfast'
 import { mysql } from 'holdfast/mysql'
-import { createPool, createPoolCluster, type Pool } from 'mysql2/promise'
+import { createPool, type Pool } from 'mysql2/promise'
 import { leakCheck } from '../../support/leaks.js'
 import { type MysqlServer, startMysql } from '../../support/servers/mysql.js'
 
@@ -65,22 +64,5 @@ for (const [how, change] of Object.entries(changed)) {
     await pool.end()
   })
 }
-
-test('the connections of a PoolCluster of mysql2 are watched once, however often they are borrowed', async () => {
-  const cluster = createPoolCluster()
-  cluster.add('primary', { uri: server.url, connectionLimit: 1 })
-  const locks = createLocks(mysql({ pool: cluster }))
-  for (let i = 0; i < 3; i++) await (await locks.mutex('cluster').acquire()).release()
-  const connection = await cluster.getConnection()
-  const { connection: core } = connection as unknown as { readonly connection: EventEmitter }
-  const before = core.listenerCount('end')
-  connection.release()
-  for (let i = 0; i < 10; i++) await (await locks.mutex('cluster').acquire()).release()
-  const again = await cluster.getConnection()
-  assert.equal(core.listenerCount('end'), before)
-  again.release()
-  await locks.close()
-  await cluster.end()
-})
 
 after(leakCheck)

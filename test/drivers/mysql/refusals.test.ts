@@ -2,8 +2,14 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { inTransaction, migration, mysql } from 'holdfast/mysql'
+import * as mariadb from 'mariadb'
 import * as callbacks from 'mariadb/callback'
-import { createPool as createPlain, createConnection as createPlainConnection } from 'mysql2'
+import {
+  createPoolCluster as createCluster,
+  createPool as createPlain,
+  createConnection as createPlainConnection,
+} from 'mysql2'
+import * as promises from 'mysql2/promise'
 import { createPool } from 'mysql2/promise'
 import { createLocks } from '../../../src/create-locks.js'
 import { leakCheck } from '../../support/leaks.js'
@@ -25,6 +31,29 @@ it('bad options are reported before any I/O, with the remedy', () => {
   ]
   for (const [options, complaint] of bad) assert.throws(() => mysql(options as never), complaint)
   assert.throws(() => migration({ user: `a'b` }), /user must be a name or name@host/)
+})
+
+it('a cluster of pools is refused: it can send each statement to another server', async () => {
+  const clusters = [promises.createPoolCluster(), createCluster(), mariadb.createPoolCluster()]
+  const others = callbacks.createPoolCluster()
+  for (const cluster of [...clusters, others]) {
+    for (const pool of [cluster, cluster.of('*')])
+      assert.throws(() => mysql({ pool: pool as never }), {
+        name: 'TypeError',
+        message: /^mysql: pool is a cluster of pools .* pass a pool of the one server/,
+      })
+  }
+})
+
+it('a pool that gives no connection is reported, and what to pass instead', async () => {
+  for (const strategy of ['row', 'session'] as const) {
+    const locks = createLocks(mysql({ pool: { getConnection: async () => undefined }, strategy }))
+    await assert.rejects(locks.mutex('x').acquire(), {
+      code: 'BACKEND',
+      message: /^mysql: the pool gave no connection; use the promise flavours/,
+    })
+    await locks.close()
+  }
 })
 
 describe('with a server', { concurrency: false }, () => {
