@@ -8,6 +8,7 @@
 import { describe } from '../../core/name.js'
 import { borrow, type Socket } from './borrow.js'
 import { configuredDatabase } from './database.js'
+import { assertReadable } from './readable.js'
 
 /** Rows as plain arrays, whatever the options of the pool say. */
 interface QueryOptions {
@@ -102,13 +103,14 @@ export async function connect(pool: MysqlPool): Promise<Connection> {
   return wrap(connection, socket, bare, configuredDatabase(pool, given, bare))
 }
 
-/** Runs one statement on a connection that is somebody else's. */
+/** Runs one statement on a connection that is somebody else's. @throws what the client throws; UnreadableAnswerError */
 export async function queryOn(connection: Pick<MysqlConnection, 'query'>, sql: string): Promise<Answer> {
   // Only mariadb connections have `batch`.
   const mariadb = 'batch' in connection
   const typeCast = (_column: unknown, next: () => unknown) => next()
   const form = { rowsAsArray: true, nestTables: false, typeCast }
   const answer = toAnswer(await connection.query({ sql, ...form }), mariadb)
+  assertReadable(answer.rows)
   // It reports the state beside the reply, not in a row.
   const { status } = (connection as { readonly info?: { readonly status?: unknown } }).info ?? {}
   return mariadb && typeof status === 'number' ? { ...answer, inTransaction: (status & 1) === 1 } : answer

@@ -4,6 +4,7 @@
  */
 import { BackendError } from '../../core/errors.js'
 import { noAnswer } from '../kit/no-answer.js'
+import { UnreadableAnswerError } from './readable.js'
 
 export interface Failure {
   /** Worth retrying while the wait lasts. */
@@ -20,6 +21,9 @@ export function isConflict(error: unknown): boolean {
   return errno === 1213 || errno === 1205 || errno === 3058 || errno === 1020
 }
 
+const otherCollation =
+  'a collation_connection (of ucs2, utf16, utf32, swe7) in which its statements mean something else; set it to one of utf8mb4'
+
 /** How a connection refuses everything, or all writes, since the application that shares the pool has left it so. */
 const leftErrors: Readonly<Record<number, string>> = {
   1099: 'LOCK TABLES; send UNLOCK TABLES',
@@ -27,13 +31,18 @@ const leftErrors: Readonly<Record<number, string>> = {
   1104: 'a small max_join_size; set it or sql_big_selects to DEFAULT',
   1223: 'FLUSH TABLES WITH READ LOCK; send UNLOCK TABLES',
   1399: 'an XA transaction; end it',
+  1267: otherCollation,
+  1270: otherCollation,
+  1271: otherCollation,
   1792: 'a read-only transaction or session; end it, or SET SESSION TRANSACTION READ WRITE',
+  3141: otherCollation,
+  4038: otherCollation,
   4145: 'BACKUP STAGE or BACKUP LOCK; end it',
 }
 
 /** The connection refuses, for a state in which it was left. Another one may not. */
 export function isLeft(error: unknown): boolean {
-  return (findErrno(error) ?? 0) in leftErrors
+  return error instanceof UnreadableAnswerError || (findErrno(error) ?? 0) in leftErrors
 }
 
 /** How often a statement may be rolled back for others, and how many connections may refuse it, before the error is reported. */
@@ -103,9 +112,13 @@ export function toFailure(error: unknown): Failure {
     // While the server is silent, the pool runs out, and this may be the only sign of it. Nothing was sent.
     return failure(true, false, `no connection: ${message}`, error, true)
   }
+  const where = 'the application has left this on connections of the pool, or it is set for all of them'
+  if (error instanceof UnreadableAnswerError) {
+    const what = 'a character_set_results of two or four bytes a character; set it to utf8mb4'
+    return failure(true, false, `${message}; ${where}: ${what}`, error)
+  }
   const left = errno === undefined ? undefined : leftErrors[errno]
   if (left !== undefined) {
-    const where = 'the application has left this on connections of the pool, or it is set for all of them'
     return failure(true, false, `the server refused (${errno}): ${message}; ${where}: ${left}`, error)
   }
   const soon = errno === undefined ? undefined : transientErrors[errno]

@@ -60,7 +60,7 @@ export function bytes(value: string): string {
 /**
  * Which server this is, and in which life: every start draws the fourth part of its UUIDs anew. So does putting the clock back.
  */
-export const expiryExpression: string = `SELECT CONCAT_WS(' ', @@hostname, @@port, SUBSTRING(UUID(), 20)) AS incarnation, @@lower_case_table_names AS lower_case LIMIT 1`
+export const expiryExpression: string = `SELECT CONCAT_WS(' ', HEX(@@hostname), @@port, SUBSTRING(UUID(), 20)) AS incarnation, @@lower_case_table_names AS lower_case LIMIT 1`
 
 const chars = (value: string) => (value === '' ? `''` : `CONVERT(${bytes(value)} USING utf8mb4)`)
 const whole = (value: number) => String(Math.round(value))
