@@ -1,5 +1,4 @@
 /** Which server it is, and in which of its lives. */
-import { BackendError } from '../../core/errors.js'
 
 /** Identifies one life of one server. */
 export interface Identity {
@@ -27,12 +26,8 @@ export function parseIdentity(info: ReadonlyMap<string, string>): Identity & { r
   return { boot, now, since: now - Number(info.get('uptime_in_seconds') ?? 0) * 1_000_000 }
 }
 
-/** The clients are wrong for Redlock, whatever the servers do. */
-export class NotIndependent extends BackendError {
-  constructor(what: string) {
-    super('redlock', what)
-  }
-}
+/** The client is wrong for Redlock, whatever the server does. Not a BackendError: `instanceof` would find every BackendError. */
+export class NotIndependent extends Error {}
 
 /**
  * A server whose data come from another one has no vote of its own: what that one is asked overwrites its votes.

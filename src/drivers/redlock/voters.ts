@@ -99,7 +99,7 @@ export class Voters {
       const node = this.nodes[place]
       if (node === undefined) continue
       node.checkAgainAt = clock.now() + checkAgain
-      if (one instanceof NotIndependent) throw one
+      if (one instanceof NotIndependent) throw new BackendError('redlock', one.message)
       if (one instanceof Error) node.untrustedReason = toReason(one)
       else if (one === undefined)
         node.untrustedReason = `no answer within ${this.#settings.commandTimeout} ms`
@@ -165,7 +165,8 @@ export class Voters {
     const duplicate = seen.find((other) => other !== one && other.identity.boot === one.identity.boot)
     if (duplicate === undefined) return
     const labels = [one.node.label, duplicate.node.label].sort().join(' and ')
-    throw new NotIndependent(
+    throw new BackendError(
+      'redlock',
       `${labels} are the same server; a server has one vote, give each client one of its own`,
     )
   }
