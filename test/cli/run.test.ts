@@ -111,7 +111,7 @@ test('--no-wait ends with the conflict code, says who holds it with what note, a
   )
   const own = await cli('run', 'busy', '--no-wait', '--conflict-exit-code', '1', ...sh('true'))
   assert.equal(own.code, 1)
-  const late = await cli('run', 'busy', '--wait', '300ms', ...sh('true'))
+  const late = await cli('run', 'busy', '--wait', '3s', ...sh('true'))
   assert.equal(late.code, 75)
   assert.match(late.stderr, /"busy" was not free within \d+m?s; held for/)
   assert.equal(exists('never'), false)
