@@ -14,7 +14,7 @@ export interface GuardedCommit<Version> {
   /** How often to read and write before giving up; each failure means that somebody else wrote meanwhile. @default 10 */
   readonly attempts?: number
   /** The newest token, as it was written, and its version; `undefined`: nothing was written yet. */
-  read(): Promise<{ readonly token?: string | undefined; readonly version: Version } | undefined>
+  read(): Promise<{ readonly token?: string | Uint8Array | undefined; readonly version: Version } | undefined>
   /**
    * Writes everything and the token in one step, if the version is still `seen` (`undefined`: if there is still
    * nothing). False: the version has changed.

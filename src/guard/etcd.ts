@@ -1,13 +1,13 @@
 /**
- * The token in etcd: one transaction compares it, stores it and carries out the operations. Tokens are kept as text
- * of 16 digits, so that etcd, which compares values byte by byte, compares them as numbers.
+ * The token in etcd: one transaction compares it, stores it and carries out the operations. etcd orders values byte by
+ * byte, as text, so it is asked only whether the fence key has exactly what was read there and compared here; the
+ * first transaction of a lease on a key reads it. Tokens are written as 16 digits, which older versions compare as text.
  *
  * The driver's own `guardTxn` is stronger where the lock itself is in that etcd: it checks for the lock's queue
  * entry, not for a newer write. This one guards data in etcd by a lock from anywhere.
  */
 import { StaleTokenError } from '../core/errors.js'
-import { describe } from '../core/name.js'
-import { checkFence, type Fence } from './fence.js'
+import { checkFence, type Fence, tokenFrom } from './fence.js'
 import { checkFetchUrl } from './fetch-url.js'
 
 /** Sends one transaction to the JSON gateway: takes the body of `/v3/kv/txn` and resolves with the reply. */
@@ -44,49 +44,36 @@ export function etcdGateway(
 
 /**
  * Carries out operations unless the fence key has seen a newer token. Resolves with their responses.
- * @throws StaleTokenError when a newer token was there, and then nothing was done; LeaseLostError; what `send` throws
+ * @throws StaleTokenError when a newer token was there, TypeError when it was no token: nothing was done; LeaseLostError; what `send` throws
  */
 export async function guardedTxn(
   send: EtcdSend,
   { fence, fenceKey, operations }: EtcdTxn,
 ): Promise<readonly object[]> {
-  const { name, token } = checkFence(fence)
   const key = base64(fenceKey)
-  const done = [{ request_put: { key, value: base64(digits(token)) } }, ...operations]
-  const reply = (await send({
-    compare: [
-      { key, target: 'VALUE', result: 'LESS', value: base64(digits(token + 1)) },
-      // An empty value is less than any token; '/' is the character before '0'.
-      { key, target: 'VALUE', result: 'GREATER', value: base64('/') },
-    ],
-    success: done,
-    // To etcd a missing key is not less than any value; the same transaction checks for it separately.
-    failure: [
-      {
-        request_txn: {
-          compare: [{ key, target: 'CREATE', result: 'EQUAL', create_revision: '0' }],
-          success: done,
-          failure: [{ request_range: { key } }],
-        },
-      },
-    ],
-  })) as Reply
-  const deciding = reply.succeeded === true ? reply : reply.responses?.[0]?.response_txn
-  if (deciding?.succeeded === true) return deciding.responses?.slice(1) ?? []
-  const there = deciding?.responses?.[0]?.response_range?.kvs?.[0]
-  // The gateway leaves out an empty value.
-  throw new StaleTokenError(name, token, there && tokenIn(text(there.value ?? ''), fenceKey))
-}
-
-/** Compared as text, "7" is newer than "0000000000000008". */
-function tokenIn(found: string, fenceKey: string): number {
-  if (/^\d{16}$/.test(found)) return Number(found)
-  const what = found.trim() === '' ? 'is empty' : `has ${describe(found)}`
-  throw new TypeError(
-    `${fenceKey} ${what} where the newest token belongs; write that token there as 16 digits, such as ${digits(1234)} for 1234, or 0 if there was none`,
-  )
+  const own = base64(digits(checkFence(fence).token))
+  const success = [{ request_put: { key, value: own } }, ...operations]
+  // To etcd a missing key equals no value; the same transaction checks for it separately.
+  const compare = [{ key, target: 'CREATE', result: 'EQUAL', create_revision: '0' }]
+  const failure = [{ request_txn: { compare, success, failure: [{ request_range: { key } }] } }]
+  // Each further round means that an older token was admitted meanwhile, so the rounds end.
+  for (let seen = own; ; ) {
+    const { name, token } = checkFence(fence)
+    const equal = [{ key, target: 'VALUE', result: 'EQUAL', value: seen }]
+    const reply = (await send({ compare: equal, success, failure })) as Reply
+    const deciding = reply.succeeded === true ? reply : reply.responses?.[0]?.response_txn
+    if (deciding?.succeeded === true) return deciding.responses?.slice(1) ?? []
+    const there = deciding?.responses?.[0]?.response_range?.kvs?.[0]
+    if (there === undefined)
+      throw new TypeError(
+        `${fenceKey}: the reply to the transaction says neither that it was carried out nor what the key has; whether it was is unknown. Is it the JSON gateway of etcd that replies?`,
+      )
+    // The gateway leaves out an empty value.
+    seen = there.value ?? ''
+    const newest = tokenFrom(Buffer.from(seen, 'base64'), fenceKey)
+    if (newest > token) throw new StaleTokenError(name, token, newest)
+  }
 }
 
 const digits = (token: number) => String(token).padStart(16, '0')
 const base64 = (value: string) => Buffer.from(value).toString('base64')
-const text = (value: string) => Buffer.from(value, 'base64').toString()

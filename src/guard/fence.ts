@@ -1,4 +1,5 @@
 /** What every guard takes: a lease, or the copy of one that was sent over a wire. */
+import { types } from 'node:util'
 import { StaleTokenError } from '../core/errors.js'
 import { checkName, describe } from '../core/name.js'
 
@@ -46,19 +47,22 @@ export function assertFresh(changed: number | bigint | null | undefined, fence: 
 }
 
 /**
- * Stores return tokens as numbers, bigints or text; where there is no value, 0. @throws TypeError for anything else,
- * and for empty text: compared as it is, it would let stale tokens in
+ * Stores return tokens as numbers, bigints, text or bytes; where there is no value, 0. @throws TypeError for anything
+ * else, and for text that is not a safe integer in decimal digits: each store reads "1e3", " 7" or "0x10" in its own way
  */
 export function tokenFrom(value: unknown, where: string): number {
   if (value === null || value === undefined) return 0
-  if (typeof value === 'string' && value.trim() === '')
+  const found = types.isUint8Array(value) ? Buffer.from(value).toString() : value
+  if (found === '')
     throw new TypeError(
       `${where} is empty where the newest token belongs; write that token there, or 0 if there was none`,
     )
-  const token = ['number', 'bigint', 'string'].includes(typeof value) ? Number(value) : Number.NaN
-  if (Number.isNaN(token))
+  const readable =
+    typeof found === 'string' ? /^\d+$/.test(found) : typeof found === 'number' || typeof found === 'bigint'
+  const token = readable ? Number(found) : Number.NaN
+  if (!Number.isSafeInteger(token) || token < 0)
     throw new TypeError(
-      `${where} has ${describe(value)} where the newest token belongs; was it written by something else, or converted by the client?`,
+      `${where} has ${describe(found)} where the newest token belongs: a safe integer, as text in decimal digits; was it written by something else, or converted by the client?`,
     )
   return token
 }

@@ -51,7 +51,7 @@ export function guardedMulti(
     ...(attempts !== undefined && { attempts }),
     async read() {
       const there = await client.read(path)
-      return there && { token: String(there.data), version: there.version }
+      return there && { token: there.data, version: there.version }
     },
     write: (data, version) =>
       client.multi([

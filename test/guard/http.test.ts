@@ -23,6 +23,7 @@ import { memory } from 'holdfast/memory'
 import { Hono } from 'hono'
 import { leakCheck } from '../support/leaks.js'
 import { until } from '../support/until.js'
+import { isNoToken, noTokens } from './support/no-tokens.js'
 
 type Send = (path: string, init?: RequestInit) => Promise<Response>
 
@@ -313,14 +314,17 @@ test('object store: the kit proves put-if-match with the token in the metadata',
   await stop()
 })
 
-test('object store: metadata that are empty where the token belongs let nobody in', async () => {
+test('object store: metadata that have no token where it belongs let nobody in', async () => {
   const { send, stop } = await listening(objectServer())
   const meta = 'x-amz-meta-holdfast-token'
-  await send('/a', { method: 'PUT', body: 'before', headers: { [meta]: '' } })
-  await assert.rejects(
-    guardedPut(httpObjects('/', send), { key: 'a', body: 'stale', fence: { name: 'n', token: 5 } }),
-    /^TypeError: a is empty where the newest token belongs/,
-  )
+  // The server of this test, like HTTP itself, drops spaces around a header's value and takes no others than ASCII.
+  for (const found of ['', ...noTokens.filter((one) => /^[!-~]+$/.test(one))]) {
+    await send('/a', { method: 'PUT', body: 'before', headers: { [meta]: found } })
+    await assert.rejects(
+      guardedPut(httpObjects('/', send), { key: 'a', body: 'stale', fence: { name: 'n', token: 5 } }),
+      isNoToken('a', found),
+    )
+  }
   assert.equal(await (await send('/a')).text(), 'before')
   await stop()
 })

@@ -12,10 +12,11 @@ import {
 import { proveGuard } from 'holdfast/guard/testing'
 import { memory } from 'holdfast/memory'
 import { Cluster, Redis } from 'ioredis'
-import { createClient } from 'redis'
+import { createClient, RESP_TYPES } from 'redis'
 import { leakCheck } from '../support/leaks.js'
 import { type RedisServer, startRedis } from '../support/servers/redis.js'
 import { type ClusterSetup, startCluster } from '../support/servers/redis-cluster.js'
+import { isNoToken, noTokens } from './support/no-tokens.js'
 
 /** Without the marker that says whether the server has forgotten something. */
 const keysOf = async (client: Redis) => (await client.keys('*')).filter((key) => key !== 'hf:boot').sort()
@@ -103,22 +104,30 @@ describe('the guard in Redis', () => {
     client.disconnect()
   })
 
-  test('a fence that is empty, or has what is no token, lets nobody in', async () => {
+  test('a fence that has no token lets nobody in', async () => {
     const client = new Redis(server.url)
     const write = () => guardedSet(client, { key: 'emptied', value: 1, fence: { name: 'a', token: 5 } })
-    for (const [found, message] of [
-      ['', /^TypeError: "\{emptied\}:fence" is empty where the newest token belongs/],
-      ['none', /^TypeError: "\{emptied\}:fence" has "none" where the newest token belongs/],
-      ['nan', /^TypeError: "\{emptied\}:fence" has "nan" where the newest token belongs/],
-    ] as const) {
+    for (const found of ['', ...noTokens]) {
       await client.set('{emptied}:fence', found)
-      await assert.rejects(write(), message)
+      await assert.rejects(write(), isNoToken('"{emptied}:fence"', found))
     }
     assert.equal(await client.get('emptied'), null)
     await client.set('{emptied}:fence', '0')
     await write()
     assert.equal(await client.get('{emptied}:fence'), '5')
     client.disconnect()
+  })
+
+  test('a stale token is reported with the newest, also by a client that returns texts as Buffers', async () => {
+    const client = createClient({ url: server.url })
+    await client.connect()
+    const buffers = client.withTypeMapping({
+      [RESP_TYPES.BLOB_STRING]: Buffer,
+    }) as unknown as RedisGuardClient
+    const write = (token: number) => guardedSet(buffers, { key: 'b', value: 1, fence: { name: 'a', token } })
+    await write(7)
+    await assert.rejects(write(6), { code: 'STALE_TOKEN', newest: 7 })
+    client.destroy()
   })
 
   test('redisFences and memoryFences let nobody in who is older than the newest', async () => {

@@ -11,6 +11,7 @@ import { codes, getData, type Request, ZookeeperError } from '../../src/drivers/
 import type { Session } from '../../src/drivers/zookeeper/session/session.js'
 import { leakCheck } from '../support/leaks.js'
 import { startZookeeper, type ZookeeperServer } from '../support/servers/zookeeper.js'
+import { isNoToken } from './support/no-tokens.js'
 
 const types = { create: 1, delete: 2, setData: 5, check: 13 } as const
 
@@ -135,7 +136,7 @@ describe('the guard in ZooKeeper', () => {
     assert.ok(refused > 0)
   })
 
-  test('a fence node that is empty, or has what is no token, lets nobody in', async () => {
+  test('a fence node that has no token lets nobody in', async () => {
     const session = await open()
     const client = clientOf(session)
     for (const path of ['/emptied', '/emptied-fence'])
@@ -148,13 +149,31 @@ describe('the guard in ZooKeeper', () => {
       })
     const found = (data: string) =>
       client.multi([{ type: 'setData', path: '/emptied-fence', data, version: -1 }])
-    await assert.rejects(write(), /^TypeError: \/emptied-fence is empty where the newest token belongs/)
-    await found('none')
-    await assert.rejects(write(), /^TypeError: \/emptied-fence has "none" where the newest token belongs/)
+    for (const one of ['', '1e0', '9007199254740993']) {
+      await found(one)
+      await assert.rejects(write(), isNoToken('/emptied-fence', one))
+    }
     assert.equal(String((await client.read('/emptied'))?.data), '')
     await found('0')
     await write()
     assert.equal(String((await client.read('/emptied'))?.data), 'written')
+    await session.close()
+  })
+
+  test('a client may return data as any bytes, not only as a Buffer', async () => {
+    const session = await open()
+    const buffers = clientOf(session)
+    const client: ZookeeperGuardClient = {
+      ...buffers,
+      async read(path) {
+        const found = await buffers.read(path)
+        return found && { data: Uint8Array.from(Buffer.from(found.data)), version: found.version }
+      },
+    }
+    const write = (token: number) =>
+      guardedMulti(client, { fence: { name: 'a', token }, fencePath: '/bytes-fence', operations: [] })
+    for (const token of [9, 10, 1_234]) await write(token)
+    await assert.rejects(write(1_233), { code: 'STALE_TOKEN', newest: 1_234 })
     await session.close()
   })
 
