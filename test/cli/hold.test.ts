@@ -277,9 +277,11 @@ test('nonsensical input is refused before anything is sent to the store', async 
   const follower = spawn('sleep', ['600'])
   await refused(/leads its process group, .* start the script with setsid/, 'x', '--for', `${follower.pid}`)
   follower.kill()
-  const { code, stderr } = await cli('release', 'x', '--token', 'one', ...on)
-  assert.equal(code, 64)
-  assert.match(stderr, /--token must be a number that holdfast hold printed, got 'one'/)
+  for (const token of ['one', '1e3', '0x10', ' 7', '9007199254740993']) {
+    const { code, stderr } = await cli('release', 'x', '--token', token, ...on)
+    assert.equal(code, 64, stderr)
+    assert.ok(stderr.includes(`--token must be a number that holdfast hold printed, got '${token}'`), stderr)
+  }
 })
 
 test('an unreachable store is reported, and the script continues', async () => {

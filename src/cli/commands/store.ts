@@ -148,7 +148,8 @@ async function release(name: string, options: ReleaseOptions): Promise<void> {
 
 /** The process that holds the lock releases it; this process does not contact the store. */
 async function releaseHeld(name: string, text: string, options: ReleaseOptions): Promise<void> {
-  if (!/^\d{1,16}$/.test(text))
+  // Beyond the safe integers it would be rounded to the token of another lease.
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(Number(text)))
     throw badInput(`--token must be a number that holdfast hold printed, got '${plain(text)}'`)
   const { askForRelease } = await import('../hold/handle.js')
   const { exitCode, messages } = await askForRelease({
