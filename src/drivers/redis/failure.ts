@@ -99,7 +99,7 @@ export function toFailure(thrown: unknown, { ended, outage }: Pick<Connection, '
     return {
       transient: false,
       ambiguous: true,
-      error: noReplyError(text, error, outage, outage !== undefined),
+      error: noReplyError(text, error, outage, { unanswered: outage !== undefined, transient: false }),
     }
   }
   return { transient: true, ambiguous: true, error: noReplyError(noReply(message, outage), error, outage) }
@@ -115,9 +115,9 @@ function noReplyError(
   text: string,
   error: unknown,
   outage: Error | undefined,
-  unanswered = true,
+  kind: { readonly unanswered: boolean; readonly transient: boolean } = { unanswered: true, transient: true },
 ): BackendError {
-  return new BackendError('redis', text, { cause: outage ?? error, unanswered })
+  return new BackendError('redis', text, { cause: outage ?? error, ...kind })
 }
 
 /** Will the server never let this client subscribe? The ACL denies the channel, or the command does not exist. */

@@ -7,7 +7,6 @@ import { databaseOf, inDatabase } from './database.js'
 import { on } from './events.js'
 import { handleAsking } from './ioredis-asking.js'
 import { retrySooner } from './ioredis-loading.js'
-import { whyNoLogin } from './ioredis-login.js'
 import {
   followCluster,
   repeatsFor,
@@ -17,6 +16,7 @@ import {
   unlessTryAgain,
 } from './ioredis-nodes.js'
 import { attach, listenOnCopy, listenOnNode, quiet, reconnect } from './ioredis-subscription.js'
+import { loggedIn } from './login.js'
 import { toCount } from './reply-shapes.js'
 import { scanAll } from './scan.js'
 
@@ -65,7 +65,6 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
     : { down: ['close'], up: ['ready'] }
   // While a Cluster changes, replicas come and go with every list of its nodes. The driver never reads a lock from one.
   const isReplica = (node: unknown) => (node as Full | undefined)?.options?.readOnly === true
-
   const keyPrefix = client.options?.keyPrefix ?? ''
   const nodePrefix = (cluster && client.options?.redisOptions?.keyPrefix) || ''
   if (!keyPrefix.startsWith(nodePrefix)) {
@@ -142,7 +141,7 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
       return [ran as Reply, toCount('WAIT', waited)]
     },
 
-    command: (...command) => whyNoLogin(one(client, command).catch(throwLast), clock, errors),
+    command: (...command) => one(client, command).catch(throwLast),
 
     scan: (pattern) =>
       scanAll(
@@ -178,7 +177,9 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
     close: () => client.disconnect(),
   }
   // A Cluster has only database 0, and the client leaves out the option.
-  return cluster ? connection : inDatabase(connection, () => databaseOf(client))
+  if (cluster) return connection
+  const known = client.options?.sentinels?.length ? connection : loggedIn(connection, errors, clock)
+  return inDatabase(known, () => databaseOf(client))
 }
 
 /** The nodes of a Cluster need not have the option that the Cluster has. */

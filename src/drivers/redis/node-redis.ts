@@ -4,6 +4,7 @@ import type { Connection, NodeRedis, Reply } from './client.js'
 import { connectionErrors } from './connection-errors.js'
 import { databaseOf, inDatabase } from './database.js'
 import { onAll } from './events.js'
+import { loggedIn } from './login.js'
 import { attach, destroy, quiet } from './node-redis-subscription.js'
 import {
   type Args,
@@ -94,5 +95,5 @@ export function fromNodeRedis(given: NodeRedis, clock: Clock): Connection {
     close: () => destroy(given),
   }
   // A client of Sentinels does not show its options.
-  return several ? connection : inDatabase(connection, () => databaseOf(given))
+  return several ? connection : inDatabase(loggedIn(connection, errors, clock), () => databaseOf(given))
 }
