@@ -13,11 +13,13 @@ import { local } from '../../src/drivers/local/index.js'
 import { memory } from '../../src/drivers/memory/index.js'
 import { postgres } from '../../src/drivers/postgres/index.js'
 import { redis } from '../../src/drivers/redis/index.js'
+import { zookeeper } from '../../src/drivers/zookeeper/index.js'
 import { AcquireTimeoutError, createLocks, type DriverFactory } from '../../src/index.js'
 import { leakCheck } from '../support/leaks.js'
 import { startProxy } from '../support/proxy.js'
 import { startPostgres } from '../support/servers/postgres.js'
 import { startRedis } from '../support/servers/redis.js'
+import { startZookeeper } from '../support/servers/zookeeper.js'
 import { duringStall } from './support/stalled-loop.js'
 
 /** The time limits that are set. None of them passes by itself. */
@@ -122,6 +124,22 @@ test('a wait on postgres', async () => {
     const pool = new Pool({ host: '127.0.0.1', port: server.port, user: 'postgres', database: 'postgres' })
     return { driver: postgres({ pool }), end: () => pool.end() }
   })
+})
+
+test('zookeeper: a server that gets a request only after a block does not count as silent', async () => {
+  const server = await startZookeeper()
+  await using _ = { [Symbol.asyncDispose]: () => server.stop() }
+  await using locks = createLocks(
+    zookeeper({ servers: server.address, sessionTimeout: 9_000, tickTime: 500 }),
+  )
+  assert.equal((await locks.health()).status, 'ok')
+  for (let n = 0; n < 5; n++) {
+    const asked = locks.health()
+    // A message may be unanswered for a sixth of the session.
+    stall(1_600)
+    const { status, error } = await asked
+    assert.equal(status, 'ok', String(error))
+  }
 })
 
 after(leakCheck)

@@ -56,6 +56,8 @@ export function createSession(
   let lastHeartbeat = Number.NEGATIVE_INFINITY
   /** When the server last sent anything. */
   let lastReply = Number.NEGATIVE_INFINITY
+  /** When the event loop went on after a block. A silence counts from then, once: what was sent before may have left only now. */
+  let unblocked = Number.NEGATIVE_INFINITY
   let failure: Error | undefined
   let refused: ZookeeperError | undefined
   let requests = 0
@@ -108,21 +110,22 @@ export function createSession(
   }
 
   /** Checks the current connection at intervals, and drops it when `wrong` returns an error. */
-  function checkAfter(wrong: () => Error | undefined): void {
+  function checkAfter(wrong: (isLate: boolean) => Error | undefined): void {
     stopCheck?.()
     const mine = wire
-    stopCheck = clock.at(
-      clock.now() + pace.checkInterval,
-      () =>
-        // After a stall the answer may be unread in the socket: `soon` runs after it is read.
-        clock.soon(() => {
-          if (mine !== wire || mine === undefined) return
-          const error = wrong()
-          if (error !== undefined) broken(error)
-          else checkAfter(wrong)
-        }),
-      { ref: needed() },
-    )
+    const { checkInterval } = pace
+    const due = clock.now() + checkInterval
+    const check = () => {
+      const isLate = clock.now() - due >= checkInterval
+      // After a stall the answer may be unread in the socket: `soon` runs after it is read.
+      clock.soon(() => {
+        if (mine !== wire || mine === undefined) return
+        const error = wrong(isLate)
+        if (error !== undefined) broken(error)
+        else checkAfter(wrong)
+      })
+    }
+    stopCheck = clock.at(due, check, { ref: needed() })
   }
 
   function accepted(body: Buffer, sent: number): void {
@@ -149,12 +152,13 @@ export function createSession(
   }
 
   /** Returns an error when the server no longer answers. */
-  function listen(): Error | undefined {
+  function listen(isLate: boolean): Error | undefined {
     const now = clock.now()
     const { oldest } = pending
     // An answer may come late behind many long ones: while the server sends anything, it is alive.
     const since = Math.max(oldest, lastReply)
-    if (now - since >= pace.silenceTimeout)
+    if (isLate && unblocked < since) unblocked = now
+    if (now - Math.max(since, unblocked) >= pace.silenceTimeout)
       return new Error(`no answer within ${Math.round(now - oldest)} ms`)
     return undefined
   }
