@@ -16,6 +16,10 @@ export interface Failure {
   readonly error: BackendError
 }
 
+/** Why a client that is none of a Cluster is refused with CROSSSLOT, MOVED or ASK. */
+const ofCluster =
+  'this is a node of a Cluster, which needs a client of the Cluster: `new Cluster()` of ioredis, `createCluster()` of redis, or redis+cluster:// in a URL'
+
 /** Temporary refusals, and the message for a wait that fails because of one. */
 const transientCodes: Readonly<Record<string, string>> = {
   LOADING: 'it is still loading its data',
@@ -38,7 +42,7 @@ const permanentCodes: Readonly<Record<string, string>> = {
   NOAUTH: 'the client has not logged in',
   WRONGPASS: 'the client could not log in',
   WRONGTYPE: 'another program uses the key of this lock; choose another prefix',
-  CROSSSLOT: 'the keys of the lock are in different slots; the prefix must not have braces',
+  CROSSSLOT: ofCluster,
   MISCONF: 'it refuses writes because it could not save to disk',
 }
 
@@ -70,13 +74,18 @@ export class NoInfoError extends BackendError {
   }
 }
 
-export function toFailure(thrown: unknown, { ended, outage }: Pick<Connection, 'ended' | 'outage'>): Failure {
+export function toFailure(
+  thrown: unknown,
+  { cluster, ended, outage }: Pick<Connection, 'cluster' | 'ended' | 'outage'>,
+): Failure {
   const error = withoutLogin(thrown)
   if (error instanceof BackendError) return { transient: false, ambiguous: false, error }
   if (error instanceof GarbledReply)
     return { transient: false, ambiguous: true, error: new BackendError('redis', error.message) }
   const message = error instanceof Error ? error.message : String(error)
   const code = /^[A-Z]+(?= |$)/.exec(message)?.[0] ?? ''
+  if ((code === 'MOVED' || code === 'ASK') && !cluster)
+    return { transient: false, ambiguous: false, error: refusalError(code, ofCluster, error) }
   const soon = transientCodes[code]
   const never = lastingRefusal(message)
   if (soon !== undefined)

@@ -23,8 +23,8 @@ const names = fc.oneof(
   }),
 )
 
-const open = { ended: false, outage: undefined }
-const closed = { ended: true, outage: undefined }
+const open = { cluster: false, ended: false, outage: undefined }
+const closed = { cluster: false, ended: true, outage: undefined }
 
 test('keys: every name has keys of its own, in one slot, and can be read back', () => {
   fc.assert(
@@ -96,7 +96,11 @@ test('trouble: refusals that pass are distinguished from those that stay, and ne
     port: 6379,
   })
   for (const ended of [false, true]) {
-    const { error } = toFailure(new Error('Reached the max retries per request limit'), { ended, outage })
+    const { error } = toFailure(new Error('Reached the max retries per request limit'), {
+      cluster: false,
+      ended,
+      outage,
+    })
     assert.deepEqual([error.unanswered, error.reason, error.address], [true, 'ECONNREFUSED', '10.0.0.7:6379'])
     assert.match(error.message, /ECONNREFUSED/)
     assert.doesNotMatch(error.message, /max retries/)
