@@ -50,6 +50,8 @@ if type(info) ~= 'string' then return 'noinfo' end
 local function num(n) return string.format('%d', n) end
 local function field(name) return string.match(info, '\\n' .. name .. ':([^\\r\\n]*)') or '' end
 
+-- Also where it takes writes: its master grants the same locks, and overwrites what it grants.
+if field('role') == 'slave' then return { err = 'READONLY this is a replica' } end
 local boot = string.sub(field('run_id'), 1, 16)
 if boot == '' then return 'noinfo' end
 -- In the future: the clock has been set back.
