@@ -23,7 +23,7 @@ const differences: Readonly<Record<string, string>> = {
   '3.2.2 query(): held locks in the order of their grants, also of several names':
     'lists held locks of several names in no order',
   '2.5 Termination of locks: when a thread ends, the next in line is called back':
-    'a request that waits for a lock of a terminated worker is not called back',
+    'a request that waits for a lock of a terminated worker is rarely called back',
 }
 
 test('Node’s own navigator.locks keeps the clauses that ours keeps, but for those that are reported', async () => {
