@@ -163,8 +163,9 @@ export function createDurableTable(restored: JournalState, parts: DurableTablePa
 
   function check(now: number): void {
     if (now < checkAgain) return
-    checkAgain = now + checkInterval
+    // Without a journal, every command checks.
     mend()
+    checkAgain = now + checkInterval
   }
 
   function write(lines: string, now: number): void {
