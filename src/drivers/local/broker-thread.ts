@@ -117,16 +117,18 @@ function listenAtFile(onListening: (socket: string) => void, why = ''): void {
 function asBroker(send: () => void): void {
   if (published === undefined || stopping || published.isCurrent()) return send()
   unsent.add(send)
-  if (isPublishing) return
+  if (!isPublishing) restore()
+}
+
+/** Restores what others find us by. Sends the replies that had to wait, unless another process may be the broker still. */
+function restore(): void {
   try {
     broker?.repair()
   } catch {
-    // Where we cannot write, nobody can publish. What is granted meanwhile is refused.
+    // Every grant retries, and reports why it fails.
   }
-  if (!isPublishing) sendAll()
-}
-
-function sendAll(): void {
+  if (isPublishing) return
+  if (published !== undefined && !published.isCurrent()) return checkSoon()
   for (const send of unsent) send()
   unsent.clear()
 }
@@ -180,12 +182,7 @@ function publishAgain(number: number): void {
     isPublishing = false
     if (isNameTaken()) withdraw()
     sweep(directory, next)
-    try {
-      broker?.repair()
-    } catch {
-      // Every grant retries, and reports why it fails.
-    }
-    sendAll()
+    restore()
   })
 }
 
@@ -231,12 +228,7 @@ function isIntact(): boolean {
 function checkSoon(): void {
   stopChecking?.()
   stopChecking = clock.at(clock.now() + 20, () => {
-    if (stopping || isIntact()) return
-    try {
-      broker?.repair()
-    } catch {
-      // Every grant retries, and reports why it fails.
-    }
+    if (!stopping && (unsent.size > 0 || !isIntact())) restore()
   })
 }
 

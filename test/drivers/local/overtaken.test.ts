@@ -1,13 +1,13 @@
 // A broker over a socket file is stopped while it grants, and the file that names it is deleted: another process is the broker by the time it
 // goes on.
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync, statSync, unlinkSync } from 'node:fs'
+import { chmodSync, readdirSync, readFileSync, statSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { leakCheck } from '../../support/leaks.js'
 import { awaitStandstill } from '../../support/servers/process.js'
 import { until } from '../../support/until.js'
-import { endAll, freshDirectory, start, type Taker } from './processes.js'
+import { endAll, freshDirectory, now, start, type Taker } from './processes.js'
 import { type GrantStep, type JournalStep, variable } from './stopping.js'
 
 const steps: Record<GrantStep, string> = {
@@ -49,6 +49,27 @@ for (const [step, when] of Object.entries(steps))
       assert.ok((await second).token > held.token)
     }
   })
+
+test('a broker that is overtaken, and cannot restore its directory, sends no grant until it can tell who is the broker', async () => {
+  const options = { directory: freshDirectory(), socket: 'file' } as const
+  const broker = await start(options, { preload: './stopping.js', env: { [variable]: 'writing' } })
+  await broker.acquire('who-runs-the-broker')
+  const [client, newcomer] = [await start(options), await start(options)]
+  const first = client.acquire('x', { ttl: 60_000 })
+  await stopped(broker)
+  unlinkSync(join(options.directory, 'broker-1'))
+  const held = await newcomer.acquire('x', { ttl: 60_000 })
+  // The driver refuses a directory that others may write to.
+  chmodSync(options.directory, 0o777)
+  broker.go()
+  const from = now()
+  const two = await Promise.race([first.then(() => true), until(() => now() > from + 500).then(() => false)])
+  assert.ok(!two, 'two holders')
+  chmodSync(options.directory, 0o700)
+  assert.equal(await newcomer.state(held), 'held')
+  await newcomer.release(held)
+  assert.ok((await first).token > held.token)
+})
 
 /** How a broker comes to write a whole journal. */
 const moments: readonly {

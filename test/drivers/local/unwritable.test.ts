@@ -28,7 +28,10 @@ for (const socket of ['abstract', 'file'] as const)
     const granted = names.filter((_, i) => refused[i]?.status === 'fulfilled')
     assert.deepEqual(granted, [])
     for (const one of refused)
-      assert.match(one.status === 'rejected' ? `${one.reason}` : '', /nothing is granted: .*written by others/)
+      assert.match(
+        one.status === 'rejected' ? `${one.reason}` : '',
+        /nothing is granted: .*written by others/,
+      )
     await locks.mutex('i').acquire({ ttl: 60_000 })
     assert.match(readFileSync(join(options.directory, 'journal'), 'utf8'), /"i"/)
     await broker.kill()
