@@ -293,6 +293,11 @@ export class BackendError extends HoldfastError {
   readonly transient: boolean
   /** The store answers, but grants nothing yet, because it may have forgotten locks. */
   readonly quarantined: boolean
+  /**
+   * `unknown`: a guard has sent a write and got no reply, so that it may or may not have been applied; `code` is then `UNAVAILABLE` and
+   * `cause` the client's error. Undefined for every other error.
+   */
+  readonly outcome: 'unknown' | undefined
   constructor(
     driver: string,
     message: string,
@@ -303,6 +308,7 @@ export class BackendError extends HoldfastError {
       readonly transient?: boolean
       readonly tried?: number
       readonly quarantined?: boolean
+      readonly outcome?: 'unknown'
     } = {},
   ) {
     super(`${driver}: ${message}`, options.cause === undefined ? undefined : { cause: options.cause })
@@ -312,12 +318,14 @@ export class BackendError extends HoldfastError {
     this.address = address
     this.tried = options.tried
     this.quarantined = options.quarantined ?? false
+    this.outcome = options.outcome
     this.unanswered = options.unanswered ?? (options.tried !== undefined || reason !== undefined)
     this.transient = options.transient ?? this.unanswered
     this.code = options.closed === true ? 'CLOSED' : options.tried === undefined ? 'BACKEND' : 'UNAVAILABLE'
   }
 
   override get publicMessage(): string {
+    if (this.outcome === 'unknown') return 'it is unknown whether this was done; look before you try again'
     return this.code === 'CLOSED'
       ? 'these locks are closed'
       : 'the store of the locks cannot be used at present'
@@ -345,6 +353,23 @@ export function unavailable(
     driver,
     `gave no answer${about === undefined ? '' : ` about ${quote(about)}`} within ${Math.round(tried)} ms${words === '' ? '' : ` (${words})`}${why}`,
     { tried, ...(cause !== undefined && { cause }) },
+  )
+}
+
+/**
+ * The error for a write that was sent and got no reply.
+ * @param what the write
+ * @param tried ms since it was sent
+ * @param cause the client's error
+ */
+export function outcomeUnknown(driver: string, what: string, tried: number, cause: unknown): BackendError {
+  const { reason } = systemReason(cause)
+  const message = cause instanceof Error ? cause.message : String(cause)
+  const why = reason === undefined || message.includes(reason) ? message : `${message}, ${reason}`
+  return new BackendError(
+    driver,
+    `${what} may or may not have been applied: it was sent, and no reply says so (${why}); look, or repeat it if a second time does no harm`,
+    { cause, tried, outcome: 'unknown' },
   )
 }
 

@@ -3,6 +3,7 @@ import { describe } from '../core/name.js'
 import { guardedCommit } from './commit.js'
 import type { Fence } from './fence.js'
 import { checkFetchUrl } from './fetch-url.js'
+import { drain, HttpAnswer, isHttpAnswer, refusedOverHttp, reportUnknown } from './outcome.js'
 
 export interface ConsulGuardOptions {
   /** `http://127.0.0.1:8500` */
@@ -25,7 +26,8 @@ export interface ConsulTxn {
 
 /**
  * Carries out operations unless the fence key has seen a newer token. @throws StaleTokenError; VersionConflictError
- * after the last attempt; LeaseLostError; Error when Consul refuses
+ * after the last attempt; LeaseLostError; BackendError with `outcome: 'unknown'` when the reply was lost, so that they may or may not have
+ * been carried out; Error when Consul refuses
  */
 export function guardedConsulTxn(
   { url, token: acl, send = fetch }: ConsulGuardOptions,
@@ -46,31 +48,37 @@ export function guardedConsulTxn(
     async read() {
       const response = await send(`${url}/v1/kv/${encodePath(fenceKey)}?consistent`, { headers })
       if (response.status === 404) return undefined
-      if (!response.ok) throw await refused(response)
+      if (!response.ok) throw await refusedOverHttp('Consul', response)
       const [found] = (await response.json()) as { Value: string | null; ModifyIndex: number }[]
       // Consul gives null for an empty value.
       return (
         found && { token: Buffer.from(found.Value ?? '', 'base64').toString(), version: found.ModifyIndex }
       )
     },
-    async write(token, seen) {
+    write(token, seen) {
       // Index 0: only if there is no such key.
       const Value = Buffer.from(token).toString('base64')
       const first = { KV: { Verb: 'cas', Key: fenceKey, Value, Index: seen ?? 0 } }
       const body = JSON.stringify([first, ...operations.map((KV) => ({ KV }))])
-      const response = await send(`${url}/v1/txn`, { method: 'PUT', headers, body })
-      if (response.ok) {
-        await response.arrayBuffer()
-        return true
-      }
-      if (response.status !== 409) throw await refused(response)
-      const { Errors } = (await response.json()) as { Errors: { OpIndex: number; What: string }[] }
-      const own = Errors.find(({ OpIndex }) => OpIndex > 0)
-      if (own !== undefined)
-        throw new Error(`operation ${own.OpIndex - 1} was refused by Consul: ${own.What}`)
-      return false
+      const what = `the transaction on ${fenceKey} with token ${token}`
+      return reportUnknown('consul', what, isHttpAnswer, async () =>
+        wasCarriedOut(await send(`${url}/v1/txn`, { method: 'PUT', headers, body })),
+      )
     },
   })
+}
+
+/** False: another index. @throws HttpAnswer for an operation of the user that was refused */
+async function wasCarriedOut(response: Response): Promise<boolean> {
+  if (response.ok) {
+    await drain(response)
+    return true
+  }
+  if (response.status !== 409) throw await refusedOverHttp('Consul', response)
+  const { Errors } = (await response.json()) as { Errors: { OpIndex: number; What: string }[] }
+  const own = Errors.find(({ OpIndex }) => OpIndex > 0)
+  if (own === undefined) return false
+  throw new HttpAnswer(`operation ${own.OpIndex - 1} was refused by Consul: ${own.What}`)
 }
 
 /** @throws RangeError for dot segments, which a URL resolves before it is sent: the read would use another key than the write */
@@ -81,8 +89,4 @@ function encodePath(key: string): string {
       `fenceKey ${describe(key)} is no key that Consul can be asked for: it is empty or has the step '.' or '..'`,
     )
   return parts.map(encodeURIComponent).join('/')
-}
-
-async function refused(response: Response): Promise<Error> {
-  return new Error(`Consul answered ${response.status}: ${await response.text()}`)
 }

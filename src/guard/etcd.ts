@@ -9,6 +9,7 @@
 import { StaleTokenError } from '../core/errors.js'
 import { checkFence, type Fence, tokenFrom } from './fence.js'
 import { checkFetchUrl } from './fetch-url.js'
+import { isHttpAnswer, refusedOverHttp, reportUnknown } from './outcome.js'
 
 /** Sends one transaction to the JSON gateway: takes the body of `/v3/kv/txn` and resolves with the reply. */
 export type EtcdSend = (body: object) => Promise<object>
@@ -35,16 +36,20 @@ export function etcdGateway(
   send: (url: string, init: RequestInit) => Promise<Response> = fetch,
 ): EtcdSend {
   if (send === fetch) checkFetchUrl(url, 'http://10.0.0.1:2379')
-  return async (body) => {
-    const response = await send(`${url}/v3/kv/txn`, { method: 'POST', body: JSON.stringify(body) })
-    if (!response.ok) throw new Error(`etcd answered ${response.status}: ${await response.text()}`)
-    return (await response.json()) as object
+  return (body) => {
+    const init = { method: 'POST', body: JSON.stringify(body) }
+    return reportUnknown('etcd', 'the transaction', isHttpAnswer, async () => {
+      const response = await send(`${url}/v3/kv/txn`, init)
+      if (!response.ok) throw await refusedOverHttp('etcd', response)
+      return (await response.json()) as object
+    })
   }
 }
 
 /**
  * Carries out operations unless the fence key has seen a newer token. Resolves with their responses.
- * @throws StaleTokenError when a newer token was there, TypeError when it was no token: nothing was done; LeaseLostError; what `send` throws
+ * @throws StaleTokenError when a newer token was there, TypeError when it was no token: nothing was done; LeaseLostError; what `send`
+ * throws, from `etcdGateway` BackendError with `outcome: 'unknown'` when the reply was lost, so that they may or may not have been done
  */
 export async function guardedTxn(
   send: EtcdSend,

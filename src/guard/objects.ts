@@ -6,6 +6,7 @@
 import { describe } from '../core/name.js'
 import { guardedCommit } from './commit.js'
 import type { Fence } from './fence.js'
+import { drain, HttpAnswer, isHttpAnswer, reportUnknown } from './outcome.js'
 
 /** What a guard needs of an object store: a read that returns the version, and a write that is refused when the version has changed. */
 export interface ObjectStore {
@@ -25,7 +26,8 @@ export interface GuardedPut {
 
 /**
  * Puts an object unless it has seen a newer token. Deleting objects forgets their tokens: put an empty one instead.
- * @throws StaleTokenError; VersionConflictError after the last attempt; LeaseLostError; what the store throws
+ * @throws StaleTokenError; VersionConflictError after the last attempt; LeaseLostError; what the store throws, `httpObjects` a BackendError
+ * with `outcome: 'unknown'` when the reply to the put was lost, so that it may or may not have been applied
  */
 export function guardedPut(store: ObjectStore, { key, body, fence, attempts }: GuardedPut): Promise<void> {
   return guardedCommit({
@@ -69,12 +71,17 @@ export function httpObjects(
     async put(key, body, token, ifMatch) {
       const condition = ifMatch === undefined ? { 'if-none-match': '*' } : { 'if-match': ifMatch }
       const headers: Record<string, string> = { ...condition, [tokenHeader]: token }
-      const response = await send(urlOf(key), { method: 'PUT', body: body as string, headers })
-      await response.arrayBuffer()
-      // 409: S3 had two conditional writes of one object at the same time.
-      if (response.status === 412 || response.status === 409) return false
-      if (!response.ok) throw new Error(`PUT of ${key} was answered with ${response.status}`)
-      return true
+      const url = urlOf(key)
+      return reportUnknown('objects', `the put of ${key} with token ${token}`, isHttpAnswer, async () => {
+        const response = await send(url, { method: 'PUT', body: body as string, headers })
+        await drain(response)
+        const { ok, status } = response
+        // 409: S3 had two conditional writes of one object at the same time.
+        if (status === 412 || status === 409) return false
+        if (ok) return true
+        const message = `PUT of ${key} was answered with ${status}`
+        throw status < 500 ? new HttpAnswer(message) : new Error(message)
+      })
     },
   }
 }

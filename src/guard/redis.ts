@@ -2,6 +2,7 @@
 import { StaleTokenError } from '../core/errors.js'
 import { describe } from '../core/name.js'
 import { checkFence, type Fence, tokenFrom } from './fence.js'
+import { isRedisAnswer, reportUnknown } from './outcome.js'
 import { runFenced } from './scripts.js'
 
 /** A client of ioredis, or of node-redis 5 and later; standalone or Cluster. */
@@ -28,8 +29,8 @@ export interface GuardedCommands {
 
 /**
  * Runs commands unless the fence key has seen a newer token. Resolves with their replies.
- * @throws StaleTokenError when a newer token was there, and then nothing was run; LeaseLostError; what the client
- * throws
+ * @throws StaleTokenError when a newer token was there, and then nothing was run; LeaseLostError; BackendError with `outcome:
+ * 'unknown'` when the reply was lost, so that they may or may not have run; what the server answers
  */
 export async function guardedCommands(
   client: RedisGuardClient,
@@ -56,7 +57,10 @@ async function fenced(
   args: readonly string[],
 ): Promise<unknown[]> {
   checkFence(fence)
-  const [done, ...replies] = await evaluate(client, keys, [String(fence.token), ...args])
+  const what = `the write under ${describe(keys[0])} with token ${fence.token}`
+  const [done, ...replies] = await reportUnknown('redis', what, isRedisAnswer, () =>
+    evaluate(client, keys, [String(fence.token), ...args]),
+  )
   if (Number(done) === 1) return replies
   if (Number(done) === 2)
     throw new TypeError(

@@ -39,6 +39,7 @@ export const rejections: {
   readonly busy: () => Rejection
   readonly late: () => Rejection
   readonly outage: () => Rejection
+  readonly unknown: () => Rejection
 } = {
   bad: (message: string) => reject(400, 'BAD_FENCE', message),
   badPath: () => reject(400, 'BAD_PATH', 'the path of this request is not percent-encoded UTF-8'),
@@ -50,6 +51,8 @@ export const rejections: {
   busy: () => reject(409, 'BUSY', 'an earlier request under this lock is still running; try again', soon),
   late: () => reject(503, 'TOO_SLOW', 'this request took too long; its effects so far remain'),
   outage: () => reject(503, 'STORE_UNAVAILABLE', 'the store cannot be reached now; try again', later),
+  unknown: () =>
+    reject(503, 'OUTCOME_UNKNOWN', 'it is unknown whether this was done; look before you try again'),
 }
 
 /**
@@ -78,6 +81,7 @@ export function toRejection(error: unknown): Rejection | undefined {
     )
   if (error instanceof PoolClosedError)
     return reject(503, error.code, `the pool ${JSON.stringify(error.lock)} is closed; try again later`, later)
+  if (error instanceof BackendError && error.outcome === 'unknown') return rejections.unknown()
   if (error instanceof AcquireTimeoutError || error instanceof BackendError) return rejections.outage()
   return undefined
 }

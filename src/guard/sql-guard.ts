@@ -6,6 +6,7 @@
  */
 import { StaleTokenError } from '../core/errors.js'
 import { checkFence, type Fence, tokenFrom } from './fence.js'
+import { isSqlAnswer, reportUnknown } from './outcome.js'
 import {
   deleteStatement,
   readStatement,
@@ -16,7 +17,7 @@ import {
   upsertStatement,
   type Values,
 } from './sql.js'
-import { columnOf, type Sql, type SqlRow } from './sql-client.js'
+import { columnOf, type Dialect, type Sql, type SqlAnswer, type SqlRow } from './sql-client.js'
 import { ownKey, Text } from './sql-text.js'
 
 export interface GuardedRow extends Target {
@@ -30,8 +31,8 @@ export interface GuardedRow extends Target {
  * Writes a row unless it has seen a newer token; remembers the token in it. Resolves with true when the row was
  * written, false when there is no such row. The same write sent twice with plain values does no harm. To compute a
  * value from the row, read the row with `guardedRead`, or after `admit`.
- * @throws StaleTokenError when a newer token was there; LeaseLostError when the lease is known to be lost; what the
- * client throws
+ * @throws StaleTokenError when a newer token was there; LeaseLostError when the lease is known to be lost; BackendError with `outcome:
+ * 'unknown'` when the reply was lost, so that the write may or may not have been applied; what the database answers
  */
 export async function guardedUpdate(db: Sql, row: GuardedRow): Promise<boolean> {
   const fence = checkFence(row.fence)
@@ -42,13 +43,12 @@ export async function guardedUpdate(db: Sql, row: GuardedRow): Promise<boolean> 
  * Token first, then read: remembers the token in the row, then reads it. From then on no older holder writes the row,
  * so what is computed from it and written with `guardedUpdate` is either the next value or refused. With a plain
  * read, an older holder may still write between the read and the first write, and its write is lost. Resolves with
- * the row, or `undefined` when there is none.
- * @throws StaleTokenError when a newer token was there; LeaseLostError when the lease is known to be lost; what the
- * client throws
+ * the row, or `undefined` when there is none. Throws as `guardedUpdate`.
  */
 export async function guardedRead(db: Sql, row: Omit<GuardedRow, 'set'>): Promise<SqlRow | undefined> {
   if (!(await guardedUpdate(db, { ...row, set: {} }))) return undefined
-  return (await send(db, selectStatement(db.dialect, row))).rows[0]
+  const { text, values } = selectStatement(db.dialect, row)
+  return (await db.run(text, values)).rows[0]
 }
 
 /**
@@ -68,11 +68,13 @@ export async function guardedDelete(db: Sql, row: Omit<GuardedRow, 'set'>): Prom
  */
 export async function guardedUpsert(db: Sql, row: GuardedRow): Promise<void> {
   const fence = checkFence(row.fence)
+  const statement = upsertStatement(db.dialect, row, row.set, fence.token)
+  const send = sending(db, row, fence)
   for (let attempt = 0; attempt < attempts; attempt++) {
-    const { changed } = await send(db, upsertStatement(db.dialect, row, row.set, fence.token))
+    const { changed } = await send(statement)
     // MySQL counts 2 for an overwritten row; its 1 may be an inserted row, or one that was found and left as it was.
     if (changed >= (db.dialect === 'mysql' ? 2 : 1)) return
-    const newest = await readNewest(db, row)
+    const newest = await readNewest(send, db.dialect, row)
     if (newest !== undefined && newest > fence.token)
       throw new StaleTokenError(fence.name, fence.token, newest)
     if (db.dialect === 'mysql') return
@@ -87,10 +89,19 @@ const attempts = 10
 const unwritten = ({ table }: Target, { token }: Fence) =>
   `${table}: a write with token ${token} did not reach its row, which has no newer token; is it held back by a trigger, a rule or a policy?`
 
+type Send = (statement: Statement) => Promise<SqlAnswer>
+
+/** For the write and the reads that follow it, which tell whether it was applied: while any of them has no reply, that is unknown. */
+function sending(db: Sql, { table }: Target, { token }: Fence): Send {
+  const what = `the write to ${table} with token ${token}`
+  return ({ text, values }) => reportUnknown(db.dialect, what, isSqlAnswer, async () => db.run(text, values))
+}
+
 async function guarded(db: Sql, row: Target, fence: Fence, statement: Statement): Promise<boolean> {
+  const send = sending(db, row, fence)
   for (let attempt = 0; attempt < attempts; attempt++) {
-    if ((await send(db, statement)).changed > 0) return true
-    const newest = await readNewest(db, row)
+    if ((await send(statement)).changed > 0) return true
+    const newest = await readNewest(send, db.dialect, row)
     if (newest === undefined) return false
     if (newest > fence.token) throw new StaleTokenError(fence.name, fence.token, newest)
     // The row already is as we wanted it: this client counts changed rows only, and nothing had to be changed.
@@ -101,12 +112,10 @@ async function guarded(db: Sql, row: Target, fence: Fence, statement: Statement)
 }
 
 /** Reads under the row's lock: a plain read in a transaction may see a snapshot older than what caused the refusal. */
-async function readNewest(db: Sql, target: Target): Promise<number | undefined> {
-  const [row] = (await send(db, readStatement(db.dialect, target))).rows
+async function readNewest(send: Send, dialect: Dialect, target: Target): Promise<number | undefined> {
+  const [row] = (await send(readStatement(dialect, target))).rows
   return row === undefined ? undefined : tokenFrom(columnOf(row, 'fence', target.table), target.table)
 }
-
-const send = (db: Sql, { text, values }: Statement) => db.run(text, values)
 
 export interface FenceTable {
   /** @default 'holdfast_fences' */
@@ -128,8 +137,10 @@ export async function admit(
 ): Promise<void> {
   checkFence(fence)
   const target: Target = { table, key: { name: ownKey(db.dialect, fence.name) }, column: 'token' }
-  await send(db, upsertStatement(db.dialect, target, {}, fence.token))
-  const newest = await readNewest(db, target)
+  // In a transaction nothing is applied until its commit, which is not ours: the client's errors say enough.
+  const send: Send = ({ text, values }) => db.run(text, values)
+  await send(upsertStatement(db.dialect, target, {}, fence.token))
+  const newest = await readNewest(send, db.dialect, target)
   if (newest === undefined || newest > fence.token) throw new StaleTokenError(fence.name, fence.token, newest)
 }
 

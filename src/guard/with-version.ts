@@ -2,6 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { VersionConflictError } from '../core/errors.js'
 import { describe } from '../core/name.js'
+import { isSqlAnswer, reportUnknown } from './outcome.js'
 import { selectStatement, type Target, type Values, versionStatement } from './sql.js'
 import type { Sql, SqlRow } from './sql-client.js'
 
@@ -24,7 +25,8 @@ const firstPause = 10
  *
  * `change` may run several times. Pass a pool or connection, not a transaction that keeps reading the same snapshot.
  * With many writers of one row a lock does less work: every failed attempt was work for nothing.
- * @throws VersionConflictError after the last attempt; what `change` and the client throw
+ * @throws VersionConflictError after the last attempt; BackendError with `outcome: 'unknown'` when the reply to the write was lost; what
+ * `change` and the database throw
  */
 export async function withVersion(
   db: Sql,
@@ -47,8 +49,10 @@ export async function withVersion(
     const set = await change(row)
     if (set === undefined) return undefined
     const write = versionStatement(db.dialect, where, set, version)
-    if ((await db.run(write.text, write.values)).changed > 0)
-      return { ...row, ...set, [column]: Number(version) + 1 }
+    const { changed } = await reportUnknown(db.dialect, `the write to ${target.table}`, isSqlAnswer, () =>
+      db.run(write.text, write.values),
+    )
+    if (changed > 0) return { ...row, ...set, [column]: Number(version) + 1 }
     if (attempt < attempts)
       await pause(Math.random() * firstPause * 2 ** (attempt - 1), undefined, signal && { signal })
   }

@@ -4,6 +4,7 @@
  */
 import { guardedCommit } from './commit.js'
 import type { Fence } from './fence.js'
+import { isZookeeperAnswer, reportUnknown } from './outcome.js'
 
 /** Part of a `multi`. */
 export type ZookeeperOperation =
@@ -39,7 +40,8 @@ export interface GuardedMulti {
 
 /**
  * Carries out operations unless the fence node has seen a newer token. @throws StaleTokenError; VersionConflictError
- * after the last attempt; LeaseLostError; what the client throws
+ * after the last attempt; LeaseLostError; BackendError with `outcome: 'unknown'` when `multi` throws an error with the `code` of
+ * ZooKeeper for a lost connection (-4), a timeout (-7) or an expired session (-112); anything else that the client throws
  */
 export function guardedMulti(
   client: ZookeeperGuardClient,
@@ -54,9 +56,11 @@ export function guardedMulti(
       return there && { token: there.data, version: there.version }
     },
     write: (data, version) =>
-      client.multi([
-        version === undefined ? { type: 'create', path, data } : { type: 'setData', path, data, version },
-        ...operations,
-      ]),
+      reportUnknown('zookeeper', `the multi on ${path} with token ${data}`, isZookeeperAnswer, () =>
+        client.multi([
+          version === undefined ? { type: 'create', path, data } : { type: 'setData', path, data, version },
+          ...operations,
+        ]),
+      ),
   })
 }

@@ -1,7 +1,7 @@
 // The guard over a ZooKeeper client. The driver's own session acts as the user's client: it is a real one, on a real server.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { StaleTokenError } from 'holdfast'
+import { BackendError, StaleTokenError } from 'holdfast'
 import { guardedMulti, type ZookeeperGuardClient, type ZookeeperOperation } from 'holdfast/guard'
 import { proveGuard } from 'holdfast/guard/testing'
 import { systemClock } from '../../src/core/clock.js'
@@ -10,6 +10,7 @@ import type { Reader, Writer } from '../../src/drivers/zookeeper/session/jute.js
 import { codes, getData, type Request, ZookeeperError } from '../../src/drivers/zookeeper/session/protocol.js'
 import type { Session } from '../../src/drivers/zookeeper/session/session.js'
 import { leakCheck } from '../support/leaks.js'
+import { startProxy } from '../support/proxy.js'
 import { startZookeeper, type ZookeeperServer } from '../support/servers/zookeeper.js'
 import { isNoToken } from './support/no-tokens.js'
 
@@ -86,9 +87,9 @@ describe('the guard in ZooKeeper', () => {
   })
   after(() => server.stop())
 
-  const open = async (): Promise<Session> => {
+  const open = async (port = server.port): Promise<Session> => {
     const settings = {
-      servers: [{ host: server.host, port: server.port }],
+      servers: [{ host: server.host, port }],
       sessionTimeout: 10_000,
       tickTime: 500,
       auth: [],
@@ -134,6 +135,37 @@ describe('the guard in ZooKeeper', () => {
     )
     const { refused } = await proveGuard(guarded, { rounds: 20 })
     assert.ok(refused > 0)
+  })
+
+  test('a multi whose reply is lost may or may not be carried out; a refusal is thrown as it came', async () => {
+    await using proxy = await startProxy({ port: server.port })
+    const [session, direct] = [await open(proxy.port), await open()]
+    const write = (path: string) =>
+      guardedMulti(clientOf(session), {
+        fence: { name: 'stock', token: 5 },
+        fencePath: '/lost-fence',
+        operations: [{ type: 'create', path, data: 'x' }],
+      })
+    proxy.down.hold()
+    const lost = write('/lost').catch((error: unknown) => error)
+    for (;;) {
+      await proxy.down.holding()
+      if ((await clientOf(direct).read('/lost')) !== undefined) break
+      proxy.down.letGo(1)
+    }
+    proxy.reset()
+    proxy.down.pass()
+    const error = await lost
+    assert.ok(error instanceof BackendError, String(error))
+    const { code, outcome, driver, cause } = error
+    assert.deepEqual(
+      { code, outcome, driver },
+      { code: 'UNAVAILABLE', outcome: 'unknown', driver: 'zookeeper' },
+    )
+    assert.ok(cause instanceof ZookeeperError)
+    await session.ready(new AbortController().signal)
+    await assert.rejects(write('/no/parent'), { name: 'Error', message: 'multi failed with -101' })
+    for (const one of [session, direct]) await one.close()
   })
 
   test('a fence node that has no token lets nobody in', async () => {

@@ -1,5 +1,6 @@
 /** The guard of a user's own transaction: the store itself checks that the lease holds. */
-import { StaleTokenError } from '../../core/errors.js'
+import { outcomeUnknown, StaleTokenError } from '../../core/errors.js'
+import { quote } from '../../core/name.js'
 import type { LeaseIndex, LeaseKey } from '../kit/lease-index.js'
 import type { KeyValue, Operation } from './api-types.js'
 import type { TxnResult } from './client.js'
@@ -22,7 +23,10 @@ export function findCondition(held: LeaseIndex<LeaseCondition>, lease: LeaseKey)
   return hold.condition
 }
 
-/** @throws StaleTokenError when the lease no longer holds the lock: nothing was written; BackendError */
+/**
+ * @throws StaleTokenError when the lease no longer holds the lock: nothing was written; BackendError, with `outcome: 'unknown'` when the
+ * reply was lost, so that the operations may or may not have been carried out
+ */
 export async function guardTxn(
   runtime: Runtime,
   lease: LeaseKey,
@@ -30,7 +34,7 @@ export async function guardTxn(
 ): Promise<GuardTxnResult> {
   for (;;) {
     const mine = findCondition(runtime.held, lease)
-    const reply = await send(runtime, [mine, ...operations])
+    const reply = await send(runtime, lease, [mine, ...operations])
     if (reply.committed) {
       const values = [...reply.found.values()].filter(({ Key }) => Key !== mine.KV.Key)
       return { succeeded: true, values, error: '' }
@@ -45,10 +49,20 @@ export async function guardTxn(
   }
 }
 
-async function send(runtime: Runtime, operations: readonly Operation[]): Promise<TxnResult> {
-  try {
-    return await runtime.client.txn(operations)
-  } catch (error) {
-    throw toFailure(error).error
-  }
+async function send(
+  { client, env: { clock } }: Runtime,
+  { name }: LeaseKey,
+  operations: readonly Operation[],
+): Promise<TxnResult> {
+  const from = clock.now()
+  const unknown = (cause: Error) =>
+    outcomeUnknown('consul', `the transaction under ${quote(name)}`, clock.now() - from, cause)
+  const result = await client.txn(operations).catch((thrown: unknown) => {
+    const { error, ambiguous } = toFailure(thrown)
+    throw ambiguous ? unknown(error) : error
+  })
+  // The earlier try may itself have changed what the later one compared.
+  if (result.repeated && !result.committed)
+    throw unknown(new Error('an earlier try had no reply, and a later one was refused'))
+  return result
 }

@@ -1,5 +1,6 @@
 /** The guard of a user's own `multi`: the ensemble itself checks that the hold's node exists. */
-import { BackendError, StaleTokenError } from '../../core/errors.js'
+import { BackendError, outcomeUnknown, StaleTokenError } from '../../core/errors.js'
+import { quote } from '../../core/name.js'
 import type { ZookeeperOperation } from '../../guard/zookeeper.js'
 import type { LeaseKey } from '../kit/lease-index.js'
 import { isCode, toFailure } from './failure.js'
@@ -27,7 +28,10 @@ export function leaseCheck(runtimes: Iterable<Runtime>, lease: LeaseKey): Check 
   return { type: 'check', path: hold.path, version: -1 }
 }
 
-/** @throws StaleTokenError when the lease no longer holds the lock: nothing was written; BackendError */
+/**
+ * @throws StaleTokenError when the lease no longer holds the lock: nothing was written; BackendError, with `outcome: 'unknown'` when the
+ * reply was lost, so that the operations may or may not have been carried out
+ */
 export async function guardMulti(
   runtimes: Iterable<Runtime>,
   lease: LeaseKey,
@@ -41,11 +45,18 @@ export async function guardMulti(
     )
   for (;;) {
     const mine = leaseCheck(runtimes, lease)
+    const from = runtime.clock.now()
     try {
       await runtime.session.call(multi([mine, ...operations.map((one) => toPart(one, runtime))]))
       return true
     } catch (error) {
-      if (!(error instanceof MultiError)) throw toFailure(error)
+      if (!(error instanceof MultiError)) {
+        const failure = toFailure(error)
+        const what = `the multi under ${quote(lease.name)}`
+        throw failure.unanswered
+          ? outcomeUnknown('zookeeper', what, runtime.clock.now() - from, failure)
+          : failure
+      }
       if (error.part > 0) return ownAnswer(error)
       // A writer downgraded meanwhile has another node.
       if (!isCode(error, codes.noNode)) throw toFailure(error)

@@ -1,7 +1,7 @@
 // The token used on the store itself: a user's transaction that is executed only while the lease holds.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { createLocks } from 'holdfast'
+import { BackendError, createLocks } from 'holdfast'
 import { consul } from 'holdfast/consul'
 import { leakCheck } from '../../support/leaks.js'
 import { startProxy } from '../../support/proxy.js'
@@ -42,6 +42,27 @@ test('a guarded transaction writes while the lease is held, and not a moment lon
   assert.throws(() => two.store.guard(next), { code: 'STALE_TOKEN' })
   assert.equal(await data(), 'second')
   for (const { locks } of [one, two]) await locks.close()
+})
+
+test('an own check that the first try itself has made false is no refusal: the reply was lost, the outcome is unknown', async () => {
+  await using proxy = await startProxy({ port: server.port })
+  const store = consul({ url: `http://127.0.0.1:${proxy.port}`, minTtl: 1_000 })
+  const locks = createLocks(store)
+  const lease = await locks.mutex('lost').acquire()
+  const counting = [{ KV: { Verb: 'cas', Key: 'counted', Value: 'MQ==', Index: 0 } } as const]
+  proxy.down.hold()
+  const txn = store.guardTxn(lease, counting).catch((error: unknown) => error)
+  await proxy.down.holding()
+  assert.equal(((await server.ask('GET', '/v1/kv/counted')) as unknown[]).length, 1)
+  proxy.reset()
+  proxy.down.pass()
+  const error = await txn
+  assert.ok(error instanceof BackendError, JSON.stringify(error))
+  assert.equal(error.code, 'UNAVAILABLE')
+  assert.equal(error.outcome, 'unknown')
+  assert.equal((await store.guardTxn(lease, counting)).succeeded, false)
+  await lease.release()
+  await locks.close()
 })
 
 test('the refusal of one of the caller’s own operations is distinguished from a stale token', async () => {

@@ -1,8 +1,10 @@
 // The token used on the store itself: a user's transaction that is carried out only while the lease's place is there.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { BackendError } from 'holdfast'
 import { base64 } from '../../../src/drivers/etcd/keys.js'
 import { leakCheck } from '../../support/leaks.js'
+import { startProxy } from '../../support/proxy.js'
 import { startEtcd } from '../../support/servers/etcd.js'
 import { locksOf, placesOf, valueAt } from './support/scene.js'
 
@@ -49,6 +51,29 @@ test('a lease whose guard was used is not passed on: its comparison ends with it
   assert.ok(last && (await store.guardTxn(last, write('passed on'))).succeeded)
   assert.equal(await valueAt(server, 'data'), 'passed on')
   await last.release()
+})
+
+test('an own comparison that the first try itself has made false is no refusal: the reply was lost, the outcome is unknown', async (t) => {
+  await using proxy = await startProxy({ port: server.port })
+  const { locks, store } = locksOf(t, `http://127.0.0.1:${proxy.port}`)
+  const lease = await locks.mutex('lost').acquire()
+  const absent = { key: base64('counted'), target: 'CREATE', result: 'EQUAL', create_revision: '0' } as const
+  const counting = {
+    compare: [absent],
+    success: [{ request_put: { key: base64('counted'), value: base64('1') } }],
+  }
+  proxy.down.hold()
+  const txn = store.guardTxn(lease, counting).catch((error: unknown) => error)
+  await proxy.down.holding()
+  assert.equal(await valueAt(server, 'counted'), '1')
+  proxy.reset()
+  proxy.down.pass()
+  const error = await txn
+  assert.ok(error instanceof BackendError, JSON.stringify(error))
+  assert.equal(error.code, 'UNAVAILABLE')
+  assert.equal(error.outcome, 'unknown')
+  assert.equal((await store.guardTxn(lease, counting)).succeeded, false)
+  await lease.release()
 })
 
 test("the user's own comparisons are distinguished from a stale token", async (t) => {

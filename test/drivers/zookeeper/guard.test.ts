@@ -1,9 +1,10 @@
 // The token used on the ensemble itself: a user's multi that is executed only while the lease holds.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { createLocks } from 'holdfast'
+import { BackendError, createLocks } from 'holdfast'
 import { zookeeper } from 'holdfast/zookeeper'
 import { leakCheck } from '../../support/leaks.js'
+import { startProxy } from '../../support/proxy.js'
 import { startZookeeper } from '../../support/servers/zookeeper.js'
 
 const server = await startZookeeper()
@@ -54,6 +55,35 @@ test('a lease whose guard was used is not passed on: its check ends with it', as
   assert.equal(await store.guardMulti(last, write('passed on')), true)
   await last.release()
   await locks.close()
+})
+
+test('a multi whose reply is lost may or may not have been executed', async () => {
+  await using proxy = await startProxy({ port: server.port })
+  const store = zookeeper({ servers: `127.0.0.1:${proxy.port}`, sessionTimeout: 10_000, tickTime: 500 })
+  const locks = createLocks(store)
+  const lease = await locks.mutex('lost').acquire()
+  const other = open()
+  const direct = await other.locks.mutex('direct').acquire()
+  const isThere = () => other.store.guardMulti(direct, [{ type: 'check', path: '/counted', version: -1 }])
+  proxy.down.hold()
+  const multi = store
+    .guardMulti(lease, [{ type: 'create', path: '/counted', data: '1' }])
+    .catch((error: unknown) => error)
+  // What comes first may be a reply to something else.
+  for (;;) {
+    await proxy.down.holding()
+    if (await isThere()) break
+    proxy.down.letGo(1)
+  }
+  proxy.reset()
+  proxy.down.pass()
+  const error = await multi
+  assert.ok(error instanceof BackendError, JSON.stringify(error))
+  assert.equal(error.code, 'UNAVAILABLE')
+  assert.equal(error.outcome, 'unknown')
+  await lease.release()
+  await direct.release()
+  for (const one of [locks, other.locks]) await one.close()
 })
 
 test('the refusal of one of the caller’s own operations is distinguished, and nothing is executed', async () => {
