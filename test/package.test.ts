@@ -137,6 +137,28 @@ test('the published page is served by an application that a bundler has made one
   assert.equal(run(process.execPath, [outfile], folder), '200 true\n'.repeat(4))
 })
 
+test('`local` in a bundle says what is missing, and works when the bundler leaves holdfast out', () => {
+  const [entry, outfile] = [join(project, 'locking.mjs'), join(project, 'bundled/locking.mjs')]
+  writeFileSync(
+    entry,
+    `import { createLocks } from 'holdfast'
+    import { local } from 'holdfast/local'
+    const locks = createLocks(local({ directory: '${join(project, 'bundled/locks')}' }))
+    console.log(await locks.mutex('a').run(() => 'held').catch((error) => error.message))
+    await locks.close()`,
+  )
+  const printed = (...options: string[]) => {
+    const all = ['--bundle', '--format=esm', '--platform=node', `--outfile=${outfile}`, '--log-level=warning']
+    run(join(root, 'node_modules/.bin/esbuild'), [entry, ...all, ...options], project)
+    return run(process.execPath, [outfile], project)
+  }
+  assert.match(
+    printed(),
+    /broker-thread.js is missing: a bundler has left it out; tell it that holdfast is external/,
+  )
+  assert.equal(printed('--external:holdfast'), 'held\n')
+})
+
 test('the published driver passes the published conformance suite', () => {
   const command = join(installed, manifest.bin['holdfast'] ?? '')
   const on = `local:${join(project, 'verified')}`

@@ -5,6 +5,8 @@
  * A thread takes 40 ms to start. The first process that has to wait for a lock therefore starts a standby thread: if the broker's
  * process dies, this thread only has to bind the address.
  */
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import type { BrokerCommand, BrokerStatus } from './broker-thread.js'
 import { errorMessage } from './runtime-directory.js'
@@ -45,6 +47,7 @@ export function startStandby(directory: string): Thread {
   const before = threads.get(directory)
   if (before !== undefined) return before
   // The thread inherits nothing from the start of this process: no loader, no inspector, no environment.
+  // Written so that bundlers that know workers find the file.
   const worker = new Worker(new URL('./broker-thread.js', import.meta.url), {
     name: 'holdfast broker',
     execArgv: [],
@@ -70,13 +73,19 @@ export function startBroker(orders: BrokerCommand): Promise<BrokerStatus> {
   const { worker } = thread
   thread.started ??= new Promise<BrokerStatus>((resolve) => {
     worker.once('message', resolve)
-    worker.once('error', (error) => resolve({ is: 'failed', why: errorMessage(error) }))
+    worker.once('error', (error) => resolve({ is: 'failed', why: explain(error) }))
     worker.once('exit', (code) =>
       resolve({ is: 'failed', why: `the broker's thread ended with code ${code}` }),
     )
     worker.postMessage(orders)
   })
   return thread.started
+}
+
+function explain(error: unknown): string {
+  const path = fileURLToPath(new URL('./broker-thread.js', import.meta.url))
+  if (existsSync(path)) return errorMessage(error)
+  return `${path} is missing: a bundler has left it out; tell it that holdfast is external`
 }
 
 async function endThread(directory: string): Promise<void> {
