@@ -10,11 +10,16 @@
  * ```
  * All times are clock readings in milliseconds. `Infinity` means never.
  */
+import { maxClockDrift, safetyMargin, ttlWithDelay } from './clock.js'
 import type { LossCause } from './errors.js'
 
 export type LeaseHealth = 'held' | 'doubtful' | 'lost'
 
 export interface LeaseState {
+  /** The requested ttl, in ms. */
+  ttl: number
+  /** How much longer than the lease the store keeps the grant, in ms. */
+  readonly lockDelay: number
   /** The holder may rely on the lease until then; -Infinity once the store has dropped the grant. */
   until: number
   /** The newest `until` before the store dropped it: a grant that had run out by then has expired and was not revoked. */
@@ -68,6 +73,16 @@ export function lossAt(
   if (loss !== undefined) return loss
   if (now < until) return now >= maxHoldAt ? 'max-hold' : undefined
   return until === Number.NEGATIVE_INFINITY && now < knownUntil ? 'revoked' : 'expired'
+}
+
+/**
+ * When to release the grant of a lease that was just lost. `now`: the store has dropped it already. Otherwise the clock
+ * reading at which the store lets it expire, clocks that drift apart included: earlier, another could get the lock
+ * while the holder, which has only just been notified, still uses its last milliseconds.
+ */
+export function releaseAt({ until, ttl, lockDelay }: LeaseState, why: LossCause): number | 'now' {
+  if (why === 'taken' || why === 'revoked') return 'now'
+  return until + lockDelay + ttlWithDelay(ttl, lockDelay) * maxClockDrift + safetyMargin
 }
 
 function actionAt(lease: LeaseState, health: LeaseHealth, now: number): LeaseAction | undefined {

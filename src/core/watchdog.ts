@@ -1,25 +1,23 @@
 /**
- * Keeps one grant alive, and knows at every moment whether it is. What to do, and when, is decided in `lease-plan.ts`,
- * which has the picture of the states; this class keeps the data for it and performs what it says.
- * Long because the requests, the replies and the notices of one grant are read together.
+ * Keeps one grant alive, and knows at every moment whether it is. The states are drawn in `lease-plan.ts`, which decides
+ * what to do and when; this class keeps the data up to date and performs the actions.
+ * Long because the notices, the deadlines and the end of one grant are read together.
  *
- * The watchdog tries a renewal after a third of the time left at each proof. A try may take a sixth of the ttl (at
- * least 50 ms); then the next one starts, so at least three fit into a ttl. Silence, time-outs and connection errors
- * only make the grant doubtful: the old deadline stands until it passes. A late reply to an earlier try still counts,
- * because it carries the deadline of its own request. Lost is final. For several renewals with different ttls see
- * `validity.ts`.
- *
- * After a loss by the clock or `maxHold` the watchdog releases the grant in the background, but not before the store would have let it expire:
- * the holder has only just been notified and may need those last milliseconds.
+ * - *held*: a renewal is sent after a third of the time left at each proof. It may take a sixth of the ttl (at least
+ *   50 ms); then the next one is sent, so at least three fit into a ttl. `renewal.ts` is one such request.
+ * - *doubtful*: renewals get no reply or fail. The old deadline stands until it passes, and renewals go on.
+ * - *lost*: the deadline passed, `maxHold` passed, or the store no longer keeps the grant. Final. The holder is
+ *   notified first; the grant goes back to the store at once if the store has dropped it already, otherwise only when
+ *   the store would have let it expire: the holder may need those last milliseconds to stop.
  *
  * A lock-delay is time of the grant that the holder does not get. The watchdog asks the store for `ttl + lockDelay`
  * and ends the lease `lockDelay` before the grant, so any end but a release leaves the lock taken for that much
  * longer. The store need not know of the delay, and the delay survives whatever the grant survives.
  */
-import { maxClockDrift, safetyMargin, ttlWithDelay } from './clock.js'
+import { ttlWithDelay } from './clock.js'
 import type { Claim, Grant, ReleaseResult } from './driver.js'
 import type { Engine } from './engine.js'
-import { BackendError, type LossCause, UnsupportedError, unavailable } from './errors.js'
+import type { LossCause } from './errors.js'
 import {
   healthAt,
   type LeaseAction,
@@ -30,13 +28,14 @@ import {
   planAfterExtend,
   planRenewal,
   planRetry,
+  releaseAt,
   tryTime,
 } from './lease-plan.js'
 import type { LossSignal } from './loss-notice.js'
 import type { Terms } from './options.js'
-import { TimeLimit } from './time-limit.js'
+import { Renewal, type RenewalOwner } from './renewal.js'
 import type { Entry } from './timer-queue.js'
-import { type SentRenewal, Validity } from './validity.js'
+import { Validity } from './validity.js'
 import type { LazyTimer } from './wait-deadline.js'
 
 export interface WatchdogHooks {
@@ -45,12 +44,10 @@ export interface WatchdogHooks {
   onLost(why: LossCause, cause?: unknown): void
 }
 
-export class Watchdog implements Entry, LazyTimer {
+export class Watchdog implements Entry, LazyTimer, RenewalOwner {
   slot: number | undefined
   readonly grant: Grant
   readonly claim: Claim
-  ttl: number
-  readonly lockDelay: number
   hooks: WatchdogHooks | undefined
   /** Set once the grant has ended, by loss or by release. */
   ended: LossCause | 'released' | undefined
@@ -60,10 +57,11 @@ export class Watchdog implements Entry, LazyTimer {
   /** Undefined until the first renewal is sent. */
   #validity: Validity | undefined
   /** The automatic renewal under way. */
-  #trying: AbortController | undefined
-  /** The renewal under way, automatic or not; never rejects. */
+  #trying: Renewal | undefined
+  /** Settles with the renewal under way, automatic or not; never rejects. */
   #renewing: Promise<void> | undefined
-  #lastError: unknown
+  /** Why the last automatic renewal failed, until one succeeds. */
+  lastError: unknown
   #storeLoss: LossSignal | undefined
   #onStoreLoss: (() => void) | undefined
 
@@ -77,13 +75,13 @@ export class Watchdog implements Entry, LazyTimer {
     this.#engine = engine
     this.claim = claim
     this.grant = grant
-    this.ttl = ttl
-    this.lockDelay = lockDelay
     this.#lease = {
-      until: this.#until,
+      ttl,
+      lockDelay,
+      until: grant.validUntil - lockDelay,
       knownUntil: Number.POSITIVE_INFINITY,
       maxHoldAt: Number.POSITIVE_INFINITY,
-      maxLeaseTtl: this.maxLeaseTtl,
+      maxLeaseTtl: 0,
       autoRenew,
       renewAt: 0,
       overdueAt: Number.POSITIVE_INFINITY,
@@ -94,7 +92,7 @@ export class Watchdog implements Entry, LazyTimer {
       ended: false,
     }
     this.#rememberUntil()
-    if (autoRenew) planRenewal(this.#lease, now)
+    if (autoRenew) planRenewal(this.#facts(), now)
     engine.lazyTimers.addBriefly(this)
   }
 
@@ -116,6 +114,19 @@ export class Watchdog implements Entry, LazyTimer {
     return this.#lease.extending > 0
   }
 
+  get ttl(): number {
+    return this.#lease.ttl
+  }
+
+  get lockDelay(): number {
+    return this.#lease.lockDelay
+  }
+
+  get validity(): Validity {
+    this.#validity ??= new Validity()
+    return this.#validity
+  }
+
   get autoRenew(): boolean {
     return this.#lease.autoRenew
   }
@@ -124,15 +135,11 @@ export class Watchdog implements Entry, LazyTimer {
     this.#lease.autoRenew = on
   }
 
-  /** Clock reading until which the store keeps the grant. */
-  get #storeDeadline(): number {
-    const { validUntil } = this.grant
-    return this.#validity === undefined ? validUntil : Math.min(validUntil, this.#validity.until)
-  }
-
-  /** Clock reading until which the holder may rely on it. */
+  /** Clock reading until which the holder may rely on the grant; the store keeps it `lockDelay` longer. */
   get #until(): number {
-    return this.#storeDeadline - this.lockDelay
+    const { validUntil } = this.grant
+    const stored = this.#validity === undefined ? validUntil : Math.min(validUntil, this.#validity.until)
+    return stored - this.lockDelay
   }
 
   #rememberUntil(): void {
@@ -181,14 +188,14 @@ export class Watchdog implements Entry, LazyTimer {
     this.#engine.clock.noticeSleep()
     const health = this.check()
     const { loss } = this.#lease
-    if (loss !== undefined) this.lose(loss, this.#lastError)
+    if (loss !== undefined) this.lose(loss, this.lastError)
     return health
   }
 
   /** Why the grant is lost, once `check` returns lost. */
   get loss(): { readonly why: LossCause; readonly cause: unknown } {
     const why = this.#lease.loss ?? (this.ended === 'released' ? undefined : this.ended) ?? 'taken'
-    return { why, cause: why === 'expired' ? this.#lastError : undefined }
+    return { why, cause: why === 'expired' ? this.lastError : undefined }
   }
 
   /** May the store still carry out a renewal for less than `ttl` ms, later than all that were answered? */
@@ -229,10 +236,10 @@ export class Watchdog implements Entry, LazyTimer {
     try {
       while (this.#renewing !== undefined) await this.#engine.keepAliveDuring(this.#renewing)
       if (this.checkNow() === 'lost') return false
-      const controller = new AbortController()
-      const renewing = this.#renewInTime(ttl, controller, () => {
-        this.ttl = ttl
+      const renewal = this.#newRenewal(ttl, () => {
+        this.#lease.ttl = ttl
       })
+      const renewing = renewal.send()
       const settled = () => {
         this.#renewing = undefined
       }
@@ -248,18 +255,14 @@ export class Watchdog implements Entry, LazyTimer {
     }
   }
 
-  /** A renewal that is given up if it takes too long. */
-  async #renewInTime(ttl: number, controller: AbortController, renewed: () => void): Promise<void> {
-    const { clock } = this.#engine
-    const from = clock.now()
-    const giveUp = () => controller.abort(this.#noAnswer(clock.now() - from))
-    const options = { until: this.#until, ref: this.extending }
-    const limit = new TimeLimit(clock, tryTime(this.#leaseTtl(ttl)), giveUp, options).armSoon()
-    try {
-      await this.#renew(ttl, controller.signal, renewed)
-    } finally {
-      limit.stop()
-    }
+  #newRenewal(ttl: number, inTime: () => void): Renewal {
+    return new Renewal(this.#engine, this, {
+      ttl: ttlWithDelay(ttl, this.lockDelay),
+      timeout: tryTime(this.#leaseTtl(ttl)),
+      until: this.#until,
+      ref: this.extending,
+      inTime,
+    })
   }
 
   lose(because: LossCause, cause?: unknown): void {
@@ -267,12 +270,10 @@ export class Watchdog implements Entry, LazyTimer {
     const why = this.#lease.loss ?? because
     this.#end(why)
     this.hooks?.onLost(why, cause)
+    const at = releaseAt(this.#facts(), why)
     const releaseGrant = () => void this.release()
-    if (why === 'taken' || why === 'revoked') releaseGrant()
-    else {
-      const late = ttlWithDelay(this.ttl, this.lockDelay) * maxClockDrift + safetyMargin
-      this.#engine.schedule(Math.max(this.#storeDeadline + late, this.#engine.clock.now()), releaseGrant)
-    }
+    if (at === 'now') releaseGrant()
+    else this.#engine.schedule(Math.max(at, this.#engine.clock.now()), releaseGrant)
   }
 
   /**
@@ -299,16 +300,7 @@ export class Watchdog implements Entry, LazyTimer {
     this.#engine.timers.remove(this)
   }
 
-  /** An earlier try may have found out why the store is silent. */
-  #noAnswer(tried: number): BackendError {
-    const known = this.#lastError
-    const silent = known instanceof BackendError && known.unanswered ? known : undefined
-    return unavailable(this.#engine.driver.name, this.claim.name, tried, silent)
-  }
-
   #try(): void {
-    const controller = new AbortController()
-    this.#trying = controller
     const settled = () => {
       // A listener of its success may have sent another.
       if (this.#renewing !== renewing) return
@@ -319,59 +311,17 @@ export class Watchdog implements Entry, LazyTimer {
       settled()
       this.#tryFailed(error)
     }
-    const renewing = this.#renewInTime(this.ttl, controller, settled).then(settled, failed)
+    this.#trying = this.#newRenewal(this.ttl, settled)
+    const renewing = this.#trying.send().then(settled, failed)
     this.#renewing = renewing
   }
 
-  /** One request. Rejects when it fails or is given up; a reply after that still counts. */
-  async #renew(ttl: number, signal: AbortSignal, renewed: () => void): Promise<void> {
-    const whole = ttlWithDelay(ttl, this.lockDelay)
-    this.#validity ??= new Validity()
-    const validity = this.#validity
-    const { clock, driver } = this.#engine
-    const from = clock.now()
-    const asked = validity.sent(from, whole)
-    const answer = this.grant.renew(whole, signal).then(
-      (validUntil) => {
-        if (!signal.aborted) renewed()
-        if (validUntil !== undefined) validity.answered(asked)
-        this.#answered(validUntil)
-      },
-      (error) => {
-        this.#unanswered(asked, error)
-        throw error
-      },
-    )
-    try {
-      await Promise.race([answer, rejection(signal)])
-    } catch (error) {
-      const why =
-        error instanceof BackendError && error.code === 'BACKEND'
-          ? unavailable(driver.name, this.claim.name, clock.now() - from, error)
-          : error
-      this.#emitRenewalFailed(why)
-      throw why
-    }
-  }
-
-  #emitRenewalFailed(error: unknown): void {
-    if (this.ended !== undefined || wasRefused(error)) return
-    const { events, driver } = this.#engine
-    events.storeFailed(driver.name, this.claim.name, 'renew', error)
-  }
-
-  /** A request refused before it was sent changes nothing. The store may have carried out any other. */
-  #unanswered(asked: SentRenewal, error: unknown): void {
-    if (wasRefused(error)) this.#validity?.refused(asked)
-    else this.#validity?.failed(asked)
-  }
-
-  #answered(validUntil: number | undefined): void {
+  replied(validUntil: number | undefined): void {
     if (this.ended !== undefined) return
     if (validUntil === undefined && this.checkNow() !== 'lost') this.lose('taken')
     // The reply may have waited for a machine that slept: do not report a renewal that has already expired.
     if (this.checkNow() === 'lost') return
-    this.#lastError = undefined
+    this.lastError = undefined
     const lease = this.#facts()
     lease.overdueAt = Number.POSITIVE_INFINITY
     if (lease.autoRenew) planRenewal(lease, this.#engine.clock.now())
@@ -381,7 +331,7 @@ export class Watchdog implements Entry, LazyTimer {
 
   #tryFailed(error: unknown): void {
     if (this.ended !== undefined) return
-    this.#lastError = error
+    this.lastError = error
     planRetry(this.#facts(), this.#engine.clock.now(), this.#engine.random())
     this.#reportDoubt()
     this.#schedule()
@@ -390,14 +340,14 @@ export class Watchdog implements Entry, LazyTimer {
   #reportDoubt(): void {
     if (this.#lease.doubtReported || this.ended !== undefined) return
     this.#lease.doubtReported = true
-    this.hooks?.onDoubtful(this.#lastError)
+    this.hooks?.onDoubtful(this.lastError)
   }
 
   #watchLoss(loss: LossSignal): void {
     this.#storeLoss = loss
     this.#onStoreLoss = () => {
       const why = lossAt(this.#facts(), this.#engine.clock.now()) ?? 'revoked'
-      this.lose(why, why === 'revoked' ? loss.reason : this.#lastError)
+      this.lose(why, why === 'revoked' ? loss.reason : this.lastError)
     }
     if (loss.aborted) return this.#onStoreLoss()
     loss.addEventListener('abort', this.#onStoreLoss)
@@ -410,15 +360,4 @@ export class Watchdog implements Entry, LazyTimer {
     this.#rememberUntil()
     this.#engine.timers.set(this, nextAt)
   }
-}
-
-/** Nothing was sent: the grant cannot last as long as asked. */
-function wasRefused(error: unknown): boolean {
-  return error instanceof RangeError || error instanceof UnsupportedError
-}
-
-function rejection(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) =>
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true }),
-  )
 }

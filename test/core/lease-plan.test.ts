@@ -10,6 +10,7 @@ import {
   planAfterExtend,
   planRenewal,
   planRetry,
+  releaseAt,
 } from '../../src/core/lease-plan.js'
 import { leakCheck } from '../support/leaks.js'
 
@@ -21,6 +22,8 @@ const dropped = Number.NEGATIVE_INFINITY
 /** Proven at 0 for 12 s, as after a grant. */
 function lease(parts: Partial<LeaseState> = {}): LeaseState {
   return {
+    ttl: 12_000,
+    lockDelay: 0,
     until: 12_000,
     knownUntil: 12_000,
     maxHoldAt: never,
@@ -143,6 +146,16 @@ for (const [what, parts, now, why] of [
   ['nothing is wrong', {}, 11_999, undefined],
 ] as const)
   test(`why a lease is lost: ${what}`, () => assert.equal(lossAt(lease(parts), now), why))
+
+for (const [what, parts, why, at] of [
+  ['the store dropped it', { until: dropped }, 'taken', 'now'],
+  ['the store ended it before its time', { until: dropped }, 'revoked', 'now'],
+  ['it expired: once the store has let it expire, too', {}, 'expired', 12_122],
+  ['it was held too long: the store keeps it until then', { maxHoldAt: 5_000 }, 'max-hold', 12_122],
+  ['the same with a lock-delay', { lockDelay: 990 }, 'max-hold', 12_000 + 990 + 130 + 2],
+] as const)
+  test(`when the grant of a lost lease is released: ${what}`, () =>
+    assert.equal(releaseAt(lease(parts), why), at))
 
 test('after a proof a renewal is due at a third of the time left, rounded down to a beat', () => {
   const early = lease({ until: 112_000, doubtReported: true })
