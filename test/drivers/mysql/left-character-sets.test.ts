@@ -3,29 +3,15 @@
 // Second tier because left-settings.test.ts shows what is left behind most.
 import assert from 'node:assert/strict'
 import { after, before, describe, it, type TestContext } from 'node:test'
-import { createLocks, type Locks } from 'holdfast'
+import { createLocks } from 'holdfast'
 import { mysql } from 'holdfast/mysql'
 import { leakCheck } from '../../support/leaks.js'
 import { type Flavour, type MysqlServer, startMysql } from '../../support/servers/mysql.js'
 import { until } from '../../support/until.js'
-import { type Library, type Opened, open } from './support/clients.js'
+import { type Library, open } from './support/clients.js'
+import { leave, locksOn, type SharedConnection, size } from './support/shared-pool.js'
 
-const size = 2
 const sets = ['utf16', 'ucs2', 'utf32']
-
-interface Shared {
-  query(sql: string): Promise<unknown>
-  release(): unknown
-}
-
-/** Every connection of the pool is left like this. */
-async function leave({ pool }: Opened, statement: string): Promise<void> {
-  const all = await Promise.all(Array.from({ length: size }, () => pool.getConnection() as Promise<Shared>))
-  for (const connection of all) {
-    await connection.query(statement)
-    await connection.release()
-  }
-}
 
 for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
   describe(flavour, () => {
@@ -37,20 +23,15 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
 
     for (const library of ['mysql2', 'mariadb'] satisfies Library[]) {
       const start = (t: TestContext, strategy: 'row' | 'session' = 'row') => {
-        const opened = open(library, server.port, size)
-        const locks = createLocks(mysql({ pool: opened.pool, strategy })) as unknown as Locks
-        t.after(async () => {
-          await locks.close()
-          opened.close()
-        })
-        return { opened, locks }
+        const { pool, close } = open(library, server.port, size)
+        return { pool, locks: locksOn(t, pool, strategy, close) }
       }
 
       for (const strategy of ['row', 'session'] as const) {
         for (const set of sets) {
           it(`${strategy}: character_set_results = ${set} lets no second holder in (${library})`, async (t) => {
             const [a, b] = [start(t, strategy), start(t, strategy)]
-            const spoil = () => leave(a.opened, `SET character_set_results = ${set}`)
+            const spoil = () => leave(a.pool, `SET character_set_results = ${set}`)
             // A session keeps its first connection.
             const spoilAgain = () => (strategy === 'row' ? spoil() : undefined)
             const name = `${library} ${strategy} ${set}`
@@ -79,10 +60,10 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
       }
 
       it(`a pool with such connections only is reported, with the remedy (${library})`, async (t) => {
-        const { pool } = start(t).opened
+        const { pool } = start(t)
         const spoiled = {
           async getConnection() {
-            const connection = (await pool.getConnection()) as Shared
+            const connection = (await pool.getConnection()) as SharedConnection
             await connection.query('SET character_set_results = ucs2')
             return connection
           },
@@ -103,7 +84,7 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
             [a.locks, b.locks],
             [b.locks, a.locks],
           ] as const) {
-            await leave(a.opened, `SET collation_connection = ${set}_bin`)
+            await leave(a.pool, `SET collation_connection = ${set}_bin`)
             const readers = [one.readWrite(name).read, other.readWrite(name).read] as const
             const [first, second] = [await readers[0].acquire(), await readers[1].acquire()]
             assert.equal(await one.readWrite(name).write.tryAcquire(), undefined)

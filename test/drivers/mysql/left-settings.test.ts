@@ -2,23 +2,12 @@
 // statements for many rows refused.
 import assert from 'node:assert/strict'
 import { after, before, describe, it, type TestContext } from 'node:test'
-import { createLocks, type Locks } from 'holdfast'
-import { inTransaction, mysql } from 'holdfast/mysql'
-import { createPool, type Pool } from 'mysql2/promise'
+import { inTransaction } from 'holdfast/mysql'
+import { createPool } from 'mysql2/promise'
 import { leakCheck } from '../../support/leaks.js'
 import { type Flavour, type MysqlServer, startMysql } from '../../support/servers/mysql.js'
 import { until } from '../../support/until.js'
-
-const size = 2
-
-/** Every connection of the pool is left like this. */
-async function leave(pool: Pool, statement: string): Promise<void> {
-  const all = await Promise.all(Array.from({ length: size }, () => pool.getConnection()))
-  for (const connection of all) {
-    await connection.query(statement)
-    connection.release()
-  }
-}
+import { leave, locksOn, size } from './support/shared-pool.js'
 
 const times = [
   'SET timestamp = 100000',
@@ -41,12 +30,7 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
 
     const start = (t: TestContext, strategy: 'row' | 'session') => {
       const pool = createPool({ uri: server.url, connectionLimit: size })
-      const locks = createLocks(mysql({ pool, strategy })) as unknown as Locks
-      t.after(async () => {
-        await locks.close()
-        await pool.end()
-      })
-      return { pool, locks }
+      return { pool, locks: locksOn(t, pool, strategy, () => pool.end()) }
     }
 
     for (const strategy of ['row', 'session'] as const) {
