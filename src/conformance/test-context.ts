@@ -100,7 +100,7 @@ export class TestContext {
   /** Resolves once `count` waiters are queued for `name`. */
   async queued(client: Client, name: string, count: number, within?: number): Promise<void> {
     const waiting = async () => (await this.waiters(client, name)) >= count
-    await this.until(`${count} in line for ${name}`, waiting, within)
+    await this.until(`${count} in the queue for ${name}`, waiting, within)
   }
 
   /** Number of waiters for `name`: as the store reports it to `client`, or, if the store keeps no queue, as the waiters themselves were notified. */

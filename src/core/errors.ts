@@ -412,8 +412,8 @@ export function aged(holder: Holder, ms: number): Holder {
 
 function heldBy(blocked: WaitStatus | undefined): string {
   const holder = blocked?.holder
-  const place = blocked?.position === undefined ? '' : `; place ${blocked.position} in line`
-  if (holder === undefined) return place
+  const position = blocked?.position === undefined ? '' : `; position ${blocked.position} in the queue`
+  if (holder === undefined) return position
   const note = holder.note === undefined ? '' : ` (${quote(holder.note)})`
-  return `; held by ${printable(holder.client ?? 'somebody')}${note} for ${Math.round(holder.heldFor)} ms, token ${holder.token}${place}`
+  return `; held by ${printable(holder.client ?? 'somebody')}${note} for ${Math.round(holder.heldFor)} ms, token ${holder.token}${position}`
 }

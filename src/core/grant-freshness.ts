@@ -15,7 +15,7 @@ import { orAborted } from './or-aborted.js'
 import type { StoreRequest } from './store-request.js'
 import { TimeLimit } from './time-limit.js'
 
-/** False for a grant that arrived so late that hardly anything is left of it, or that was revoked on the way. */
+/** False for a grant that arrived when it had nearly expired, or that was revoked on the way. */
 export function usable(grant: Grant, { ttl, lockDelay }: Terms, now: number): boolean {
   return grant.validUntil - lockDelay - now >= Math.min(ttl / 5, 100)
 }

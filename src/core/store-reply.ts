@@ -137,6 +137,6 @@ function fail(entry: QueueEntry, error: unknown): void {
 }
 
 function replyTooLate({ engine, name }: LocalQueue, { terms }: QueueEntry): BackendError {
-  const message = `its answer about ${quote(name)} took so long that hardly anything is left of ${terms.ttl} ms; try again, or with a longer ttl`
+  const message = `the reply about ${quote(name)} came when the grant had nearly expired (ttl: ${terms.ttl} ms); try again, or use a longer ttl`
   return new BackendError(engine.driver.name, message)
 }

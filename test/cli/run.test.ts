@@ -127,7 +127,7 @@ test('off a terminal a wait is reported once, after a second', async () => {
   kill(holder.pid, 'SIGTERM')
   const { code, stderr } = await waiter.ended
   assert.equal(code, 0)
-  assert.match(stderr, /^holdfast: waiting \d+s for "told", 1st in line; held for \d+s by .+:\d+\n$/)
+  assert.match(stderr, /^holdfast: waiting \d+s for "told", 1st in the queue; held for \d+s by .+:\d+\n$/)
   await holder.ended
 })
 

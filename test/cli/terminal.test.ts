@@ -22,7 +22,7 @@ test('while it waits, one line says who holds the lock, since when, with what no
   const holder = start('run', 'import', '--note', 'nightly', '--', 'sleep', '60')
   await until(() => heldBy('import'))
   term.type('holdfast run import --wait forever -- echo "it is"" mine"\n')
-  await term.see(/waiting \d+s for "import", 1st in line; held for \d+s by .+:\d+ \("nightly"\)/)
+  await term.see(/waiting \d+s for "import", 1st in the queue; held for \d+s by .+:\d+ \("nightly"\)/)
   await term.see(/waiting ([2-9]|\d\d)s/)
   kill(holder.pid, 'SIGTERM')
   // The line is taken back before the command writes.

@@ -224,7 +224,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
     ],
   },
   {
-    mistake: 'asking again and again instead of standing in line',
+    mistake: 'asking again and again instead of queueing',
     breaks: changed((driver) => ({
       acquire: async (claim, wait) => {
         for (;;) {
@@ -236,8 +236,8 @@ export const brokenDrivers: readonly BrokenDriver[] = [
       },
     })),
     seenBy: [
-      ['fairness', 'with `fair: true` is first come, first served', /in line/],
-      ['waiting', 'notifies the waiter at once', /in line|hand-over took/],
+      ['fairness', 'with `fair: true` is first come, first served', /in the queue/],
+      ['waiting', 'notifies the waiter at once', /in the queue|hand-over took/],
     ],
   },
   {

@@ -71,7 +71,7 @@ describe('the scenario', { concurrency: true }, () => {
       "got 'each is greater than the one before → false'",
     ],
     'permits that all weigh the same': ['a semaphore counts by weight', "got 'b tries 2 → a lease'"],
-    'asking again and again instead of standing in line': [
+    'asking again and again instead of queueing': [
       '`fair: true` is first come, first served',
       "got 'the chapter fails → Error: timed out",
     ],

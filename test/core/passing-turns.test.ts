@@ -10,7 +10,7 @@ test('sections that do no I/O, passed on from one to the next, let the event loo
   const locks = createLocks(memory())
   let fired = 0
   const timer = setInterval(() => fired++, 10)
-  // As far as it takes: how much is done in a second hangs on what else the machine does. Without a turn no timer fires at all.
+  // As far as it takes: how much is done in a second depends on what else the machine does. Without a turn no timer fires at all.
   const end = performance.now() + 20_000
   let ran = 0
   let inside = 0

@@ -7,7 +7,7 @@ import { leakCheck } from '../support/leaks.js'
 import { faultsIn, liveRuns, type Report, reusesIn } from './support/live-runs.js'
 
 /**
- * Faults are what the plan of a seed says, and acquisitions continue until there are enough: neither hangs on how fast the
+ * Faults are what the plan of a seed says, and acquisitions continue until there are enough: neither depends on how fast the
  * machine is. Where no server is between, a brisk workload makes many acquisitions.
  */
 const reports = liveRuns({

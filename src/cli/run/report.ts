@@ -142,13 +142,13 @@ export interface Wait extends Omit<WaitStatus, 'error'> {
 }
 
 /**
- * `waiting 14s for "deploy", 2nd in line; held for 3m 12s by web-1:4711 ("nightly import")`; with several names `for "deploy" (one of 3)`
+ * `waiting 14s for "deploy", 2nd in the queue; held for 3m 12s by web-1:4711 ("nightly import")`; with several names `for "deploy" (one of 3)`
  * @param all number of requested names
  */
 export function waitingText(name: string, wait: Wait, now: number, begun: number, all = 1): string {
   const { holder, position, waiters, error } = wait
   const of = waiters !== undefined && position !== undefined && waiters > position ? ` of ${waiters}` : ''
-  const address = position === undefined ? '' : `, ${ordinal(position)}${of} in line`
+  const address = position === undefined ? '' : `, ${ordinal(position)}${of} in the queue`
   return `waiting ${formatDuration(now - begun)} for "${plain(name)}"${all === 1 ? '' : ` (one of ${all})`}${address}${holderText(holder, now - wait.at)}${error === undefined ? '' : `; the store cannot be asked: ${plain(error)}`}`
 }
 

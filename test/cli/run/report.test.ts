@@ -18,14 +18,14 @@ test('a waiter is told its position, who holds it, since when, with what note', 
   const text = waitingText('deploy', { holder, position: 2, waiters: 3, at: 8000 }, 14_000, 0)
   assert.equal(
     text,
-    'waiting 14s for "deploy", 2nd of 3 in line; held for 3m 16s by web-1:4711 ("nightly import")',
+    'waiting 14s for "deploy", 2nd of 3 in the queue; held for 3m 16s by web-1:4711 ("nightly import")',
   )
 })
 
 test('fields that the store does not report are left out', () => {
   assert.equal(waitingText('deploy', { at: 0 }, 1500, 0), 'waiting 1s for "deploy"')
   const text = waitingText('deploy', { at: 0, position: 1, holder: { ...holder, note: '\x1b[31mred' } }, 0, 0)
-  assert.match(text, /1st in line; held for 3m 10s by web-1:4711 \("\\u\{1b\}\[31mred"\)$/)
+  assert.match(text, /1st in the queue; held for 3m 10s by web-1:4711 \("\\u\{1b\}\[31mred"\)$/)
 })
 
 test('an unreachable store is reported with its reason', () => {
