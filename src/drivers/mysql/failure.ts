@@ -34,7 +34,9 @@ const leftErrors: Readonly<Record<number, string>> = {
   1267: otherCollation,
   1270: otherCollation,
   1271: otherCollation,
+  1969: 'a short max_statement_time; set it to DEFAULT, or allow a few seconds',
   1792: 'a read-only transaction or session; end it, or SET SESSION TRANSACTION READ WRITE',
+  3024: 'a short max_execution_time; set it to DEFAULT, or allow a few seconds',
   3141: otherCollation,
   4038: otherCollation,
   4145: 'BACKUP STAGE or BACKUP LOCK; end it',
@@ -45,8 +47,20 @@ export function isLeft(error: unknown): boolean {
   return error instanceof UnreadableAnswerError || (findErrno(error) ?? 0) in leftErrors
 }
 
-/** How often a statement may be rolled back for others, and how many connections may refuse it, before the error is reported. */
-const limits = { conflicts: 50, left: 10 }
+/** An operator has ended the statement (`KILL QUERY`): it was rolled back. */
+const isKilled = (error: unknown) => toFields(error).errno === 1317
+
+/**
+ * How often a statement may be rolled back for others, how many connections may refuse it, and how often it may be killed, before the error is
+ * reported.
+ */
+const limits = { conflicts: 50, left: 10, killed: 10 }
+
+const retriesAfter = (error: unknown) => {
+  if (isConflict(error)) return limits.conflicts
+  if (isLeft(error)) return limits.left
+  return isKilled(error) ? limits.killed : 0
+}
 
 /** Runs `work` again at once after an error that says that nothing was done and that the next time may succeed. */
 export async function resending<T>(work: () => Promise<T>): Promise<T> {
@@ -54,8 +68,7 @@ export async function resending<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work()
     } catch (error) {
-      const most = isConflict(error) ? limits.conflicts : isLeft(error) ? limits.left : 0
-      if (n >= most) throw error
+      if (n >= retriesAfter(error)) throw error
     }
   }
 }
@@ -78,8 +91,6 @@ const transientErrors: Readonly<Record<number, string>> = {
   1205: 'the row of the lock stayed locked; somebody holds it in a transaction of their own',
   1213: 'one deadlock after another',
   1317: 'the statement was killed',
-  1969: 'the statement took longer than max_statement_time',
-  3024: 'the statement took longer than max_execution_time',
   1290: 'it is read-only: a replica, or a server that is being promoted',
   1836: 'it is read-only: a replica, or a server that is being promoted',
   1047: 'this node of the cluster is not ready',

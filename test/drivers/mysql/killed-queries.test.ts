@@ -1,5 +1,5 @@
-// An operator, or a time limit of the server, ends one statement on the connection of a session. The connection stays, and so do its locks.
-// Second tier because `row` is the default: it keeps no connection.
+// An operator, or a time limit of the server, ends one statement. The connection of a session stays, and so do its locks; a release is sent again.
+// Second tier because an operator seldom does.
 import assert from 'node:assert/strict'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import { createLocks, type Lease } from 'holdfast'
@@ -12,6 +12,11 @@ import { type Library, open } from './support/clients.js'
 import { peer } from './support/peer.js'
 
 type Query = (options: { readonly sql: string }) => Promise<unknown>
+interface AppConnection {
+  readonly threadId: number
+  readonly query: Query
+  release(): unknown
+}
 
 /** So long that the answer comes in time on any machine. */
 const patient = 60_000
@@ -148,6 +153,47 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
         await next.release()
         assert.equal(kept.isHeld, true)
         await kept.release()
+      })
+
+      it(`row: KILL QUERY of a release leaves no lock behind (${library})`, async (t) => {
+        const held = peer(t, server.port, { library, commandTimeout: patient })
+        const lease = await held.mutex(`row ${library}`).acquire({ ttl: 600_000 })
+        {
+          await using locked = await tableLocked(server, 'holdfast_locks')
+          const releasing = lease.release()
+          await killQuery(server)
+          await locked[Symbol.asyncDispose]()
+          assert.equal(await releasing, 'released')
+        }
+        const next = await peer(t, server.port, { library }).mutex(lease.name).acquire({ wait: patient })
+        assert.ok(next.token > lease.token)
+        await next.release()
+      })
+
+      it(`row: a time limit left on the connections of the pool ends no statement for good (${library})`, async (t) => {
+        const [limit, shortest] =
+          flavour === 'mariadb' ? ['max_statement_time', 0.1] : ['max_execution_time', 100]
+        const { pool, close } = open(library, server.port, 1)
+        const locks = createLocks(mysql({ pool, commandTimeout: patient }))
+        t.after(async () => {
+          await locks.close()
+          close()
+        })
+        const lease = await locks.mutex(`limit ${library}`).acquire({ ttl: 600_000 })
+        const connection = (await pool.getConnection()) as AppConnection
+        await connection.query({ sql: `set session ${limit} = ${shortest}` })
+        const limited = connection.threadId
+        await connection.release()
+        {
+          await using locked = await tableLocked(server, 'holdfast_locks')
+          // That of MySQL is for statements that only read.
+          const inspecting = async () => `${(await locks.inspect(lease.name)).holders.length} holder`
+          const asked = flavour === 'mariadb' ? lease.release() : inspecting()
+          const again = async () => ![undefined, limited].includes(await stuck(server))
+          await until(again, { what: 'the statement to be sent over another connection' })
+          await locked[Symbol.asyncDispose]()
+          assert.equal(await asked, flavour === 'mariadb' ? 'released' : '1 holder')
+        }
       })
 
       it(`KILL QUERY of a release that nobody waits for leaves no lock behind (${library})`, async (t) => {
