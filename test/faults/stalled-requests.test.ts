@@ -5,16 +5,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { Redis } from 'ioredis'
+import { createPool } from 'mysql2/promise'
 import { Pool } from 'pg'
 import { local } from '../../src/drivers/local/index.js'
+import { mysql } from '../../src/drivers/mysql/index.js'
 import { postgres } from '../../src/drivers/postgres/index.js'
 import { redis } from '../../src/drivers/redis/index.js'
 import { leakCheck } from '../support/leaks.js'
+import { startMysql } from '../support/servers/mysql.js'
 import { startPostgres } from '../support/servers/postgres.js'
 import { startRedis } from '../support/servers/redis.js'
 import {
   countsForCachedLocks,
   countsForCalls,
+  countsForReleases,
   countsForRenewals,
   countsForWaits,
   type Opened,
@@ -24,6 +28,9 @@ import {
 const stores: Record<string, () => Promise<{ readonly port: number; stop(): Promise<void> }>> = {
   redis: startRedis,
   postgres: startPostgres,
+  'postgres, session': startPostgres,
+  mysql: startMysql,
+  'mysql, session': startMysql,
 }
 const open: Record<string, (port: number) => Opened> = {
   redis: (port) => {
@@ -34,6 +41,19 @@ const open: Record<string, (port: number) => Opened> = {
   postgres: (port) => {
     const pool = new Pool({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres' })
     return { driver: postgres({ pool, retention: Number.POSITIVE_INFINITY }), end: () => pool.end() }
+  },
+  'postgres, session': (port) => {
+    const pool = new Pool({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres' })
+    const driver = postgres({ pool, strategy: 'session', retention: Number.POSITIVE_INFINITY })
+    return { driver, end: () => pool.end() }
+  },
+  mysql: (port) => {
+    const pool = createPool({ host: '127.0.0.1', port, user: 'root', database: 'holdfast' })
+    return { driver: mysql({ pool }), end: () => pool.end() }
+  },
+  'mysql, session': (port) => {
+    const pool = createPool({ host: '127.0.0.1', port, user: 'root', database: 'holdfast' })
+    return { driver: mysql({ pool, strategy: 'session' }), end: () => pool.end() }
   },
 }
 
@@ -46,6 +66,7 @@ for (const [name, start] of Object.entries(stores))
       'extend() and health()': countsForCalls,
       'renewals that are sent by themselves': countsForRenewals,
       'a wait': countsForWaits,
+      'release() and inspect()': countsForReleases,
     }))
       test(what, () => withScene(server.port, opened, counts))
     // Of the two only redis caches locks.

@@ -8,6 +8,7 @@
  */
 import type { Clock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
+import { TimeLimit } from '../../core/time-limit.js'
 import { type Answer, type Connection, connect, type MysqlPool, number, text } from './client.js'
 import { onConnectionEnd } from './connection-end.js'
 import { qualifier } from './database.js'
@@ -151,17 +152,17 @@ function assertCommitted({ inTransaction }: Answer): void {
 /** The server sent neither an answer nor the end of the connection. */
 export class NoAnswerError extends Error {}
 
-/** Gives up after `ms`. An answer that arrived while the event loop was blocked is read first. */
+/** Gives up after `ms`. */
 export function withTimeout<T>(clock: Clock, ms: number, answer: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const silent = () => reject(new NoAnswerError(`no answer within ${ms} ms`))
-    const stop = clock.at(clock.now() + ms, () => clock.soon(silent), { ref: false })
+    const limit = new TimeLimit(clock, ms, silent, { ref: false }).armSoon()
     const answered = (value: T) => {
-      stop()
+      limit.stop()
       resolve(value)
     }
     const failed = (error: unknown) => {
-      stop()
+      limit.stop()
       reject(error)
     }
     answer.then(answered, failed)

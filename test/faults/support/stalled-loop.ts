@@ -128,6 +128,15 @@ export async function countsForCalls({ locks, stall }: Scene): Promise<void> {
   assert.equal((await stall(15_000, () => locks.health())).status, 'ok')
 }
 
+/** Releases a lease, and asks who has it. The stall is longer than any time limit. */
+export async function countsForReleases({ locks, stall, trouble }: Scene): Promise<void> {
+  const lease = await locks.mutex('released').acquire({ ttl: 100_000, autoRenew: false })
+  assert.equal((await stall(20_000, () => locks.inspect('released'))).holders.length, 1)
+  assert.equal(await stall(20_000, () => lease.release()), 'released')
+  assert.deepEqual((await stall(20_000, () => locks.inspect('released'))).holders, [])
+  assert.deepEqual(trouble, [])
+}
+
 /** A lease is renewed by itself. */
 export async function countsForRenewals({ locks, pass, stall, trouble }: Scene): Promise<void> {
   const lease = await locks.mutex('renewed').acquire()

@@ -13,6 +13,7 @@
 import { setMaxListeners } from 'node:events'
 import type { Env } from '../../../core/driver.js'
 import { BackendError } from '../../../core/errors.js'
+import { TimeLimit } from '../../../core/time-limit.js'
 import type { Connection, Database, Value } from '../client.js'
 import { findCode, toFailure } from '../failure.js'
 import type { Settings } from '../options.js'
@@ -154,11 +155,20 @@ export function createSession(
     return mine
   }
 
+  /** Calls `over` after `ms`, unless it is stopped first. */
+  const limit = (ms: number, over: () => void) => {
+    const limit = new TimeLimit(clock, ms, over, { ref: false }).armSoon()
+    const stop = () => {
+      timers.delete(stop)
+      limit.stop()
+    }
+    timers.add(stop)
+    return stop
+  }
+
   function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
     return new Promise((resolve, reject) => {
-      // An answer that arrived while the event loop was blocked is read first.
-      const silent = () => reject(new Error(`no answer within ${ms} ms`))
-      const stop = later(ms, () => clock.soon(silent))
+      const stop = limit(ms, () => reject(new Error(`no answer within ${ms} ms`)))
       work.then(resolve, reject).finally(stop)
     })
   }
@@ -167,7 +177,7 @@ export function createSession(
     const sent = clock.now()
     const running = at.connection.query(call.text, call.notifies ? [...values, 0] : values)
     // By then the server has ended the connection, or the connection holds nothing.
-    const hopeless = later(ttls.size === 0 ? commandTimeout : idle() + commandTimeout, () =>
+    const hopeless = limit(ttls.size === 0 ? commandTimeout : idle() + commandTimeout, () =>
       at.connection.destroy(),
     )
     const result = running.finally(hopeless)
