@@ -3,6 +3,7 @@
  * notifies it. Without a channel, it polls a few times a second.
  */
 import type { Cells } from '../../core/cell.js'
+import type { BackendError } from '../../core/errors.js'
 import { orAborted } from '../../core/or-aborted.js'
 import { Hints } from '../kit/hints.js'
 import type { Reply } from './client.js'
@@ -19,6 +20,13 @@ import { withinTime } from './server.js'
 const pollInterval = { pushed: 5_000, polling: 250 }
 /** The longest time passed to PEXPIRE, in ms: some 1,000 years. */
 const maxWatch = 2 ** 45
+
+export interface CellListener {
+  /** The cell may have changed. */
+  changed(): void
+  /** No more notifications will come. */
+  closed(error: BackendError): void
+}
 
 export function createCells(open: () => Runtime, prefix: string): Cells {
   async function told<T>(signal: AbortSignal, work: (runtime: Runtime) => Promise<T>): Promise<T> {

@@ -5,6 +5,7 @@
 import { BackendError } from '../../core/errors.js'
 import { noAnswer } from '../kit/no-answer.js'
 import type { Connection } from './client.js'
+import { evictionText } from './eviction.js'
 import { GarbledReply } from './reply-shapes.js'
 import { withoutLogin } from './without-login.js'
 
@@ -91,7 +92,11 @@ export function toFailure(
   if (soon !== undefined)
     return { transient: true, ambiguous: false, error: refusalError(code, soon, error, true) }
   if (never !== undefined) return { transient: false, ambiguous: false, error: refusalError(...never, error) }
-  // The scripts' own word.
+  // The scripts' own words.
+  if (code === 'EVICTS') {
+    const text = evictionText(message.slice(code.length + 1))
+    return { transient: false, ambiguous: false, error: new BackendError('redis', text) }
+  }
   if (code === 'NOINFO') return { transient: false, ambiguous: false, error: new NoInfoError() }
   if (code === 'ERR') {
     return {

@@ -57,7 +57,8 @@ export function fromNodeRedis(given: NodeRedis, clock: Clock): Connection {
       return [ran as Reply, toCount('WAIT', waited)]
     },
     command: (...args) => way.send(undefined, args) as Promise<Reply>,
-    scan: (pattern) => scanAll(() => way.masters(), pattern, way.cluster),
+    masters: () => way.masters(),
+    scan: (pattern) => scanAll(connection.masters, pattern, way.cluster),
     watch(down, up) {
       const moved = () => {
         down()

@@ -8,6 +8,7 @@ import { MaxTtlError } from '../kit/max-ttl-error.js'
 import { livenessWindow } from '../kit/push-schedule.js'
 import { Retries } from '../kit/retries.js'
 import { micros } from './acquire-codec.js'
+import type { CellListener } from './cells.js'
 import type { Connection } from './client.js'
 import { toFailure } from './failure.js'
 import type { Hold } from './hold.js'
@@ -20,13 +21,6 @@ import { cancel } from './scripts/verbs.js'
 import { createServer, type Identity, type Server } from './server.js'
 import { createSubscriber, type Notification, type Subscriber } from './subscriber.js'
 import type { Waiter } from './waiter.js'
-
-export interface CellListener {
-  /** The cell may have changed. */
-  changed(): void
-  /** No more notifications will come. */
-  closed(error: BackendError): void
-}
 
 export interface Runtime {
   readonly clock: Clock
@@ -69,7 +63,11 @@ export function createRuntime(
   const { replicas, replicaTimeout } = settings
   const needed = { needed: replicas, timeout: replicaTimeout }
   const pipeline = createPipeline(connection, clock, settings.commandTimeout, header, needed, {
-    up: () => check(),
+    up() {
+      // Perhaps a master has joined.
+      server.changed()
+      check()
+    },
     answer: (now) => server.isCurrent(now),
   })
   const server = createServer(connection, settings, clock, env.id().slice(0, 16), () => subscriber.move())
@@ -88,6 +86,7 @@ export function createRuntime(
 
   const { cluster, keyPrefix } = connection
   const marked = settings.quarantine === 'strict'
+  const refusal = settings.eviction === 'refuse' ? ' e' : ''
 
   // Rebuilt only when a part has changed: every command carries it. In a Cluster the first and the last argument are those of the slot.
   let made: Preamble | undefined
@@ -104,7 +103,8 @@ export function createRuntime(
     if (!cluster) return made
     const slot = keySlot(keyPrefix + key)
     const marker = marked ? keyPrefix + slotMarkerKey(settings.prefix, slot) : ''
-    return { boot: undefined, args: [marker, ...made.args.slice(1, 4), `${slot} ${micros(maxTtl)}`] }
+    const last = `${slot} ${micros(maxTtl)}${refusal}`
+    return { boot: undefined, args: [marker, ...made.args.slice(1, 4), last] }
   }
 
   function compose(identity: Identity | undefined): Preamble {

@@ -10,8 +10,8 @@
  * Long because everything that makes a server known, or no longer known, is in one file.
  */
 import type { Clock } from '../../core/clock.js'
-import { BackendError } from '../../core/errors.js'
 import type { Connection } from './client.js'
+import { createEvictionCheck, parseInfo } from './eviction.js'
 import { NoInfoError } from './failure.js'
 import { bootKey } from './keys.js'
 import type { Settings } from './options.js'
@@ -64,7 +64,8 @@ export function createServer(
   let longest = settings.maxTtl
   let at = -1
   let asking: Promise<void> | undefined
-  let warned = false
+  let looking = false
+  const look = createEvictionCheck(connection, settings.eviction)
   let heardAt = Number.NEGATIVE_INFINITY
   let movedAt = Number.NEGATIVE_INFINITY
   const marked = !connection.cluster && settings.quarantine !== 'off'
@@ -113,18 +114,6 @@ export function createServer(
     throw new Error('the client is still connected to a server that is not the master any more')
   }
 
-  const look = async () => {
-    const info = await readInfo(connection)
-    const message = info && evictionWarning(info)
-    if (message !== undefined && settings.eviction === 'refuse') throw new BackendError('redis', message)
-    if (info === undefined)
-      warn(
-        'HOLDFAST_REDIS_INFO',
-        'INFO is not allowed, so it is not known whether the server may drop locks in use',
-      )
-    else if (message !== undefined) warn('HOLDFAST_REDIS_EVICTION', message)
-  }
-
   const meetIt = async (synced: '?' | '0' | '1'): Promise<Identity> => {
     const { lineage = '-', boot: life = '-' } = identity ?? {}
     const strict = settings.quarantine === 'strict' ? '1' : '0'
@@ -137,18 +126,28 @@ export function createServer(
     return { boot: String(reply[0]), lineage: String(reply[1]) }
   }
 
-  const warn = (code: string, message: string) => {
-    if (!warned) process.emitWarning(`holdfast/redis: ${message}`, { code })
-    warned = true
-  }
-
   const known = (epoch: number) => {
     // The reply to the next request may come from a server that has been replaced.
     if (at === epoch && !wasSilent()) return undefined
+    if (connection.cluster) return void lookAround(epoch)
     asking ??= ask(epoch).finally(() => {
       asking = undefined
     })
     return asking
+  }
+
+  /** No request waits for it: one master that does not answer must not keep the locks of the others. */
+  const lookAround = (epoch: number) => {
+    at = epoch
+    if (looking || settings.eviction === 'ignore') return
+    looking = true
+    withinTime(clock, settings.commandTimeout, look())
+      .catch(() => {
+        at = -1
+      })
+      .finally(() => {
+        looking = false
+      })
   }
 
   return {
@@ -181,29 +180,6 @@ async function isDurable(connection: Connection): Promise<boolean> {
   ).catch(() => [])
   const [sync, paused] = settings.map((reply) => (Array.isArray(reply) ? String(reply[1]) : ''))
   return sync === 'always' && paused === 'no'
-}
-
-/** The problem, if the server may evict locks in use; undefined if it may not. */
-export function evictionWarning(info: ReadonlyMap<string, string>): string | undefined {
-  const policy = info.get('maxmemory_policy') ?? ''
-  if (!policy.startsWith('allkeys') || info.get('maxmemory') === '0') return undefined
-  return `maxmemory-policy ${policy} lets the server drop locks in use; set noeviction or a volatile policy`
-}
-
-/** The fields of an INFO reply. */
-export function parseInfo(info: string): ReadonlyMap<string, string> {
-  const lines = info.split('\r\n').map((line) => line.split(':', 2))
-  return new Map(lines.map(([key = '', value = '']) => [key, value]))
-}
-
-/** Undefined where it is not allowed, or does not exist. */
-async function readInfo(connection: Connection): Promise<ReadonlyMap<string, string> | undefined> {
-  try {
-    return parseInfo(toInfo(await connection.command('INFO')))
-  } catch (error) {
-    if (error instanceof Error && /^(NOPERM|ERR unknown command)/.test(error.message)) return undefined
-    throw error
-  }
 }
 
 /** Fails after `ms`. An answer that arrived while the event loop was blocked is read first. */

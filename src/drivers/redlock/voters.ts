@@ -20,7 +20,8 @@
  */
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
-import { evictionWarning, parseInfo, withinTime } from '../redis/server.js'
+import { evictionWarning, parseInfo } from '../redis/eviction.js'
+import { withinTime } from '../redis/server.js'
 import { nothingDeleted } from './deletions.js'
 import { evictionCheck } from './eviction.js'
 import { type Identity, NotIndependent, parseIdentity, refuseDependent } from './identity.js'

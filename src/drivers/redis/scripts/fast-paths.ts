@@ -3,10 +3,11 @@
  * `k` its first key, `wall` the time and `clear` how the boot marker begins when nothing is wrong. It does what the general part
  * would do, or leaves `reply` nil. `differential.test.ts` runs every script with and without the short cuts.
  */
+import { evictionBar } from './eviction.js'
 
-export const fastAcquire: string = `
+export const fastAcquire: string = `${evictionBar}
   if slotBar then slotTill = slotBar(true) end
-  if ARGV[i + 1] == 'x' and (clear == '' or slotTill == 0 or
+  if reply == nil and ARGV[i + 1] == 'x' and (clear == '' or slotTill == 0 or
     not slotBar and string.find(call('GET', KEYS[1]) or '', clear, 1, true) == 1) then
     local h, id = KEYS[k], ARGV[i]
     local v = redis.pcall('HMGET', h, 's', 'x')

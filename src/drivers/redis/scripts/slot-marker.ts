@@ -88,7 +88,7 @@ const decide = `${parseSlotTag}
   if stays and marker == '' then here = stays(slot) end
   return here and mark(clear, standing, since) or standing`
 
-/** In Lua: ARGV[1] is the full name of the marker, ARGV[5] `<slot> <longest ttl in µs>`. */
+/** In Lua: ARGV[1] is the full name of the marker, ARGV[5] begins with `<slot> <longest ttl in µs>`. */
 export const slotMarker: string = `
 slotBar = function(decides)
   local info = redis.pcall('INFO', 'replication')
@@ -99,7 +99,7 @@ slotBar = function(decides)
     error({ err = 'NOINFO this account may not run INFO' })
   end
   local life = string.sub(info, at + 1, at + 16)
-  local slot, most = string.match(ARGV[5], '^(%d+) (%d+)$')
+  local slot, most = string.match(ARGV[5], '^(%d+) (%d+)')
   local marker = redis.pcall('GET', clear)
   if type(marker) ~= 'string' then marker = '' end
   if string.find(marker, '0 ' .. life .. ' ' .. most .. ' ', 1, true) == 1 then return 0 end

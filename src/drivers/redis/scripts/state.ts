@@ -29,7 +29,7 @@
  * name of the slot's marker (see `slot-marker.ts`), which is no key, because it may be at the other side of a move; '' = do not check ·
  * 2 `<channel, - = none, -<channel> = not up now, -! = none and the client may not publish either> <the client's name>` · 3 tokens
  * reserved by an exclusive grant · 4 ms a free lock is remembered · 5 '0'; in a Cluster, where PUBLISH counts only part of the receivers,
- * `<slot> <longest ttl in µs>`. Then the items.
+ * `<slot> <longest ttl in µs>`, and ` e` if a node that may evict locks in use is refused (see `eviction.ts`). Then the items.
  */
 export const state = `
 local flips, bar, stranger, reserve = false, nil, false, tonumber(ARGV[3])
