@@ -39,7 +39,7 @@ const traits: RedlockTraits = {
 }
 
 /**
- * @throws TypeError or RangeError for invalid options, before any I/O; BackendError on first use when two clients lead to one server
+ * @throws TypeError or RangeError for invalid options, before any I/O; BackendError on first use when two clients lead to one server, or one to a node of a Cluster
  */
 export function redlock(options: RedlockOptions): DriverFactory<RedlockTraits> {
   const settings = parseOptions(options)

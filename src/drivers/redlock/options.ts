@@ -6,7 +6,7 @@ import type { RedisClient } from '../redis/client.js'
 export interface RedlockOptions {
   /**
    * One ready-made client (ioredis `Redis` or node-redis) for each of three or more independent servers: no replicas of each
-   * other, no two on one machine. The clients stay yours. An odd number of servers tolerates the most failures for its size.
+   * other, no nodes of a Cluster, no two on one machine. The clients stay yours. An odd number of servers tolerates the most failures for its size.
    */
   readonly clients: readonly RedisClient[]
   /** Prefix of every key. Default `hf:`. */
