@@ -1,7 +1,7 @@
 /** The nodes of an ioredis Cluster, for `redirections.ts`. */
 import type { Clock } from '../../core/clock.js'
 import type { Full } from './ioredis.js'
-import { following, isRedirection, type Nodes } from './redirections.js'
+import { following, isRedirection, type Nodes, withHost } from './redirections.js'
 
 type Command = readonly [string, ...string[]]
 type Address = { readonly host: string; readonly port: number }
@@ -27,7 +27,7 @@ export function followCluster(cluster: Full, clock: Clock): ReturnType<typeof fo
   const nodes: Nodes<Full> = {
     masters: () => (cluster.nodes?.('master') ?? []).filter(({ status }) => status !== 'end'),
     at(address, from) {
-      const whole = address.startsWith(':') ? `${from.options?.host}${address}` : address
+      const whole = withHost(address, from.options?.host)
       const map = cluster.options?.natMap as NatMap | undefined
       const mapped = typeof map === 'function' ? map(whole) : map?.[whole]
       const is = mapped ? `${mapped.host}:${mapped.port}` : whole

@@ -4,7 +4,7 @@ import type { NodeRedis, Subscription, SubscriptionHandler } from './client.js'
 import { on } from './events.js'
 import { Nodes } from './node-redis-nodes.js'
 import { attach, type Choice, listenOnCopy, listenOnNode } from './node-redis-subscription.js'
-import { following, isRedirection, keySlot } from './redirections.js'
+import { following, isRedirection, keySlot, withHost } from './redirections.js'
 import type { AskNode } from './scan.js'
 
 type Options = { readonly keyPrefix?: string; readonly socket?: object; readonly legacyMode?: boolean }
@@ -171,8 +171,7 @@ export function clustered(client: Clustered, clock: Clock): Topology {
     {
       masters: () => client.masters,
       at(address, from) {
-        const host = (from as { host?: string }).host
-        const is = address.startsWith(':') ? `${host}${address}` : address
+        const is = withHost(address, (from as { host?: string }).host)
         return client.masters.find((master) => (master as { address?: string }).address === is)
       },
       send: async (master, commands) => runAll(await client.nodeClient(master), commands),

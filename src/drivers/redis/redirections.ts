@@ -113,6 +113,10 @@ export function following<N extends object>(
 export const isRedirection = (error: unknown): boolean =>
   error instanceof Error && /^(MOVED|ASK) /.test(error.message)
 
+/** The `host:port` that a redirection names. Without a host it means that of the node which sent it; an IPv6 host begins with a colon as well. */
+export const withHost = (address: string, host: string | undefined): string =>
+  /^:\d+$/.test(address) ? `${host}${address}` : address
+
 /** CRC-16/XMODEM of the part in braces, or of the whole key, modulo 16,384: as the Cluster specification says. */
 export function keySlot(key: string): number {
   const from = key.indexOf('{')

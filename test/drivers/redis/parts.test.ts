@@ -6,6 +6,7 @@ import { systemEnv } from '../../../src/core/engine.js'
 import { toFailure } from '../../../src/drivers/redis/failure.js'
 import { type RedisOptions, redis } from '../../../src/drivers/redis/index.js'
 import { lockKeys, parseLockName, scanPattern } from '../../../src/drivers/redis/keys.js'
+import { withHost } from '../../../src/drivers/redis/redirections.js'
 import { parseNotification } from '../../../src/drivers/redis/subscriber.js'
 import { leakCheck } from '../../support/leaks.js'
 
@@ -46,6 +47,13 @@ test('keys: every name has keys of its own, in one slot, and can be read back', 
 test('keys: a pattern takes its characters as they are', () => {
   assert.equal(scanPattern('hf:', 'a*b?[c]\\'), 'hf:{a\\*b\\?\\[c\\]\\\\*}')
   assert.equal(scanPattern('hf:', ''), 'hf:{*}')
+})
+
+test('redirections: an address without a host is on the host of the sender, one of IPv6 has its own', () => {
+  assert.equal(withHost(':7001', '10.0.0.1'), '10.0.0.1:7001')
+  assert.equal(withHost(':7001', '::1'), '::1:7001')
+  for (const whole of ['10.0.0.2:7001', 'node-2:7001', '::1:7001', '::7001:7001', '2001:db8::2:7001'])
+    assert.equal(withHost(whole, '10.0.0.1'), whole)
 })
 
 test('pushes: what is not one of ours is ignored', () => {
