@@ -2,6 +2,8 @@
 
 /** Identifies one life of one server. */
 export interface Identity {
+  /** Its `run_id`: the same in all lives of one process. */
+  readonly run: string
   /** Its `run_id`, and more if it was promoted. */
   readonly boot: string
   /** The server's wall clock at the start of this life, or later, in µs. */
@@ -16,14 +18,14 @@ export interface Identity {
  * @throws Error when INFO lacks them
  */
 export function parseIdentity(info: ReadonlyMap<string, string>): Identity & { readonly now: number } {
-  const boot = info.get('run_id')
+  const run = info.get('run_id')
   const now = Number(info.get('server_time_usec') ?? 0)
-  if (boot === undefined || now === 0) throw new Error('INFO does not say which server it is')
+  if (run === undefined || now === 0) throw new Error('INFO does not say which server it is')
   const promoted = /[1-9a-f]/.test(info.get('master_replid2') ?? '')
-  if (promoted) return { boot: boot + (info.get('master_replid') ?? '').slice(0, 8), now, since: now }
-  if (Number(info.get('master_repl_offset') ?? 0) > 0) return { boot, now, since: now }
+  if (promoted) return { run, boot: run + (info.get('master_replid') ?? '').slice(0, 8), now, since: now }
+  if (Number(info.get('master_repl_offset') ?? 0) > 0) return { run, boot: run, now, since: now }
   // Uptime is in whole seconds: up to one second may have passed before the first was counted.
-  return { boot, now, since: now - Number(info.get('uptime_in_seconds') ?? 0) * 1_000_000 }
+  return { run, boot: run, now, since: now - Number(info.get('uptime_in_seconds') ?? 0) * 1_000_000 }
 }
 
 /** The client is wrong for Redlock, whatever the server does. Not a BackendError: `instanceof` would find every BackendError. */

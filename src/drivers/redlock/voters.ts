@@ -162,8 +162,12 @@ export class Voters {
     }
   }
 
+  /** One that is silent in this check, and is trusted since an earlier one, still votes. */
   #refuseDuplicates(one: NodeView, seen: readonly NodeView[]): void {
-    const duplicate = seen.find((other) => other !== one && other.identity.boot === one.identity.boot)
+    const trusted = this.nodes.filter((node) => node.trusted)
+    const duplicate = [...seen, ...trusted.map((node) => ({ node, identity: node.identity }))].find(
+      ({ node, identity }) => node !== one.node && identity?.run === one.identity.run,
+    )
     if (duplicate === undefined) return
     const labels = [one.node.label, duplicate.node.label].sort().join(' and ')
     throw new BackendError(

@@ -5,6 +5,7 @@ import { createLocks, type Locks } from 'holdfast'
 import { redlock } from 'holdfast/redlock'
 import { Redis } from 'ioredis'
 import { leakCheck } from '../../support/leaks.js'
+import { startProxy, type TcpProxy } from '../../support/proxy.js'
 import { startMany, startRedis } from '../../support/servers/redis.js'
 import type { RedisServer } from '../../support/servers/redis-node.js'
 import { until } from '../../support/until.js'
@@ -13,13 +14,18 @@ const { servers, stop } = await startMany(3)
 after(stop)
 const [first, second] = servers as [RedisServer, RedisServer]
 
-function start(t: TestContext, of: readonly RedisServer[], prefix: string): Locks {
+function start(
+  t: TestContext,
+  of: readonly { readonly port: number }[],
+  prefix: string,
+  commandTimeout = 60_000,
+): Locks {
   const clients = of.map(({ port }) => {
     const client = new Redis(port)
     client.on('error', () => undefined)
     return client
   })
-  const driver = redlock({ clients, prefix, commandTimeout: 60_000, maxTtl: 600_000 })
+  const driver = redlock({ clients, prefix, commandTimeout, maxTtl: 600_000 })
   const locks = createLocks(driver, { ttl: 600_000 }) as unknown as Locks
   t.after(async () => {
     await locks.close()
@@ -61,6 +67,26 @@ test('a node of a Cluster is refused at the first use, also where the other serv
   const locks = start(t, [...servers, node], 'cluster:')
   await assert.rejects(locks.mutex('x').tryAcquire(), refused)
   await assert.rejects(locks.mutex('x').acquire({ wait: 600_000 }), refused)
+})
+
+test('a server given twice has one vote, also while one of its clients is silent', async (t) => {
+  await start(t, servers, 'twice:')
+    .mutex('x')
+    .run(() => undefined)
+  const proxies = await Promise.all([first, first, second].map(({ port }) => startProxy({ port })))
+  t.after(() => Promise.all(proxies.map((proxy) => proxy.stop())))
+  const [one, again, other] = proxies as [TcpProxy, TcpProxy, TcpProxy]
+  again.up.hold()
+  const locks = start(t, proxies, 'twice:', 3_000)
+  await locks.mutex('x').run(() => undefined)
+  one.up.hold()
+  other.blackHole()
+  other.cut()
+  again.up.pass()
+  const refused = { code: 'BACKEND', message: /server 1 and server 2 are the same server/ }
+  await assert.rejects(locks.mutex('x').acquire({ wait: 60_000 }), refused)
+  one.up.pass()
+  await assert.rejects(locks.mutex('x').acquire({ wait: 60_000 }), refused)
 })
 
 after(leakCheck)
