@@ -16,9 +16,10 @@ import {
 import { type CellTable, createCellTable, type Entry } from '../memory/cell-table.js'
 import { createRowTimers } from '../memory/row-timers.js'
 import * as table from '../memory/table.js'
-import type { Journal } from './journal.js'
+import { type Journal, unbegunJournal } from './journal.js'
 import { changesBetween, createLookup, endsBetween, type Owner } from './journal-diff.js'
 import { type JournalState, toLines } from './journal-lines.js'
+import { isFull } from './whole-file.js'
 
 export type Command<A> = (row: table.Row, now: number, wall: number) => table.Step<A>
 
@@ -77,6 +78,8 @@ export interface DurableTable {
 const maxIdleRows = 1024
 /** How often commands check for a deleted journal, in ms, if the watch on the directory was not quicker. */
 const checkInterval = 5
+/** How often renewals try to write a journal again that could not be written, in ms. A grant always tries. */
+const retryInterval = 1_000
 /** The number of ended attempts that a new journal records. */
 const maxEnded = 256
 
@@ -88,6 +91,7 @@ export function createDurableTable(restored: JournalState, parts: DurableTablePa
   let floor = restored.floor
   let pendingWrites = ''
   let checkAgain = 0
+  let retryAgain = 0
 
   for (const { name, attempt } of restored.ended.slice(-maxEnded)) {
     ended.push(toLines.ended(name, attempt, true))
@@ -107,7 +111,16 @@ export function createDurableTable(restored: JournalState, parts: DurableTablePa
     restored.cells.map(({ key, entry }) => [key, { ...entry, expires: entry.expires - sinceBoot }]),
     restored.floor,
   )
-  let journal = parts.open(snapshot())
+  let journal = begin()
+
+  function begin(): Journal {
+    try {
+      return parts.open(snapshot())
+    } catch (error) {
+      if (isFull(error)) return unbegunJournal(error)
+      throw error
+    }
+  }
 
   function row(name: string): table.Row {
     return rows.get(name) ?? table.emptyRow(name, floor)
@@ -154,10 +167,12 @@ export function createDurableTable(restored: JournalState, parts: DurableTablePa
    * place means that this one is no longer the broker.
    */
   function watchJournal(now: number): void {
+    if (now < retryAgain) return
     try {
       check(now)
     } catch {
       // The next grant tries again, and reports why it fails.
+      retryAgain = now + retryInterval
     }
   }
 

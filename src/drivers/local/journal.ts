@@ -25,7 +25,7 @@ import {
 import { join } from 'node:path'
 import { type JournalState, parseBroker, parseJournal, toLines } from './journal-lines.js'
 import { hasExited, type ProcessIdentity } from './processes.js'
-import { isAt, isFull, malformed, readText, unwritable } from './whole-file.js'
+import { isAt, malformed, readText, unwritable } from './whole-file.js'
 
 /** A file that is to become the journal. Earlier versions named it by the process. */
 const draft = /^journal-[0-9a-f]+$/
@@ -37,7 +37,7 @@ export interface Journal {
   append(lines: string): void
   /** Is it time for `rewrite`? */
   readonly large: boolean
-  /** Was the file deleted while in use, or moved away, replaced, or written to by another process? */
+  /** Was the file deleted while in use, or moved away, replaced, or written to by another process, or may another process be the broker? */
   readonly changed: boolean
   /** Replaces the file with one that has only `snapshot`. @returns false when it cannot be written: the old file stays in use */
   rewrite(snapshot: { readonly lines: string; readonly floor: number }): boolean
@@ -86,8 +86,24 @@ function putInPlace(file: string, directory: string, isBroker: boolean): void {
 }
 
 /**
- * Begins a journal with the current state. On a full disk the broker continues with the existing file, so that operations without a write
- * (renewals) work, and every append retries. Another process would write into the file of the broker.
+ * The journal of a broker that could not begin its own, as on a full disk: whatever needs no line works, and every line waits for a file of
+ * its own. The file of the earlier broker stays as it is, for that one may live, and write into it.
+ */
+export function unbegunJournal(why: unknown): Journal {
+  return {
+    append() {
+      throw why
+    },
+    large: false,
+    changed: true,
+    rewrite: () => false,
+    retire: () => undefined,
+    close: () => undefined,
+  }
+}
+
+/**
+ * Begins a journal with the current state.
  *
  * @param isBroker is this process certainly the broker?
  * @throws as fs does: `EEXIST` when it may not be, and there is a journal
@@ -101,8 +117,6 @@ export function openJournal(
   let fd = -1
   let size = 0
   let sizeAtBest = 0
-  /** The lines to write before any other. */
-  let due = ''
 
   function replace({ lines, floor }: { readonly lines: string; readonly floor: number }): void {
     const draft = join(directory, `journal-${randomBytes(6).toString('hex')}`)
@@ -120,13 +134,11 @@ export function openJournal(
     fd = next
     size = written
     sizeAtBest = written
-    due = ''
   }
 
   function append(lines: string): void {
     try {
-      size += writeAll(fd, due + lines, size)
-      due = ''
+      size += writeAll(fd, lines, size)
     } catch (error) {
       // Removes the part that was written: a whole line in it would count.
       ftruncateSync(fd, size)
@@ -135,14 +147,7 @@ export function openJournal(
   }
 
   if (isBroker()) deleteDrafts(directory)
-  try {
-    replace(snapshot)
-  } catch (error) {
-    fd = isFull(error) && isBroker() ? openExisting(directory) : -1
-    if (fd < 0) throw error
-    size = fstatSync(fd).size
-    due = `\n${toLines.header(here, snapshot.floor)}`
-  }
+  replace(snapshot)
   return {
     append,
     rewrite(snapshot) {
@@ -158,7 +163,7 @@ export function openJournal(
     },
     get changed() {
       const file = fstatSync(fd)
-      return file.size !== size || !isAt(journalFile(directory), file)
+      return file.size !== size || !isAt(journalFile(directory), file) || !isBroker()
     },
     retire() {
       try {
@@ -168,14 +173,6 @@ export function openJournal(
       }
     },
     close: () => closeSync(fd),
-  }
-}
-
-function openExisting(directory: string): number {
-  try {
-    return openSync(journalFile(directory), 'r+')
-  } catch {
-    return -1
   }
 }
 
