@@ -6,10 +6,11 @@
 
 import type { ClaimBatch } from './claim-batch.js'
 import type { WaitStatus } from './driver.js'
-import { AcquireTimeoutError, aged, BackendError, unavailable } from './errors.js'
+import { AcquireTimeoutError, BackendError, unavailable } from './errors.js'
 import type { AboutAcquisition, DenialReason } from './events.js'
 import { inspectOnce } from './final-inspection.js'
 import type { Hold } from './hold.js'
+import { holderAt, type LastReport, lastReport } from './last-report.js'
 import { HeldLease } from './lease.js'
 import type { LocalQueue } from './local-queue.js'
 import { localHolder } from './local-status.js'
@@ -55,9 +56,7 @@ export class Acquisition implements QueueEntry, WaitListener {
   readonly #queue: LocalQueue
   readonly #once: boolean
   readonly #caller: Callbacks
-  /** The store's last report on who holds the lock, and the clock reading then. */
-  #lastStatus: { readonly by: WaitStatus; readonly at: number } | undefined
-  #lastError: BackendError | undefined
+  #report: LastReport | undefined
   /** The stack of the call, where leaks are detected. */
   readonly #stack: string | undefined
 
@@ -96,8 +95,7 @@ export class Acquisition implements QueueEntry, WaitListener {
   }
 
   blocked(by: WaitStatus): void {
-    this.#lastError = by.error
-    if (by.error === undefined) this.#lastStatus = { by, at: this.#queue.engine.clock.now() }
+    this.#report = lastReport(by, this.#queue.engine.clock.now(), this.#report)
     this.#caller.blocked?.(by)
   }
 
@@ -150,14 +148,15 @@ export class Acquisition implements QueueEntry, WaitListener {
     const { engine } = this.#queue
     if (how === 'aborted') return this.terms.signal?.reason
     if (how === 'closed') return engine.closedError()
-    if (this.#once) return this.#unavailableError(this.#lastError)
+    const error = this.#report?.error
+    if (this.#once) return this.#unavailableError(error)
     // A waiter behind others of this process knows what the store reported to the first of them.
-    this.#lastStatus ??= this.#queue.lastStatus
+    const first = this.#queue.lastReport
+    const status = this.#report?.status ?? first?.status
+    this.#report = { status, error }
     const waited = engine.clock.now() - this.asked
-    const held = localHolder(this.#queue) !== undefined || this.#lastStatus !== undefined
-    return held
-      ? this.#timeoutError(waited)
-      : this.#unavailableError(this.#lastError ?? this.#queue.lastError)
+    const held = localHolder(this.#queue) !== undefined || status !== undefined
+    return held ? this.#timeoutError(waited) : this.#unavailableError(error ?? first?.error)
   }
 
   /**
@@ -168,11 +167,11 @@ export class Acquisition implements QueueEntry, WaitListener {
    */
   async #withCurrentHolder(why: Error, just?: 'busy'): Promise<Error> {
     const { clock } = this.#queue.engine
-    const status = this.#lastStatus
+    const status = this.#report?.status
     const isFresh = status?.by.holder !== undefined && clock.now() - status.at < statusMaxAge
     if (!(why instanceof AcquireTimeoutError) || isFresh || localHolder(this.#queue) !== undefined) return why
     const { answered, holder, error } = await this.#unlessAborted(inspectOnce(this.#queue))
-    if (!answered && just === undefined) return this.#unavailableError(error ?? this.#lastError)
+    if (!answered && just === undefined) return this.#unavailableError(error ?? this.#report?.error)
     return holder === undefined
       ? why
       : new AcquireTimeoutError(why.lock, why.waited, { ...status?.by, holder })
@@ -198,14 +197,13 @@ export class Acquisition implements QueueEntry, WaitListener {
 
   #timeoutError(waited: number): AcquireTimeoutError {
     const { engine, name } = this.#queue
-    const status = this.#lastStatus
-    const reported = status?.by.holder && aged(status.by.holder, engine.clock.now() - status.at)
+    const { status, error } = this.#report ?? {}
     // The state of a hold in this process is known exactly.
-    const holder = localHolder(this.#queue) ?? reported
+    const holder = localHolder(this.#queue) ?? holderAt(status, engine.clock.now())
     return new AcquireTimeoutError(name, waited, {
       ...status?.by,
       ...(holder !== undefined && { holder }),
-      ...(this.#lastError !== undefined && { error: this.#lastError }),
+      ...(error !== undefined && { error }),
     })
   }
 }

@@ -2,10 +2,11 @@
  * Every error that holdfast itself throws. Bad arguments are TypeError or RangeError; an aborted wait rethrows
  * `signal.reason`. `code` is stable; `instanceof` also works between two copies of the package.
  *
- * Long because every error is found in one place.
+ * Long because every error is found in one place; what a network failure says is in `system-reason.ts`.
  */
 import type { Holder, WaitStatus } from './driver.js'
 import { printable, quote } from './name.js'
+import { systemReason } from './system-reason.js'
 
 const brand = Symbol.for('holdfast.error')
 
@@ -373,41 +374,11 @@ export function outcomeUnknown(driver: string, what: string, tried: number, caus
   )
 }
 
-/** Error codes of sockets and of host lookup. */
-const systemReasons = new Set(
-  'ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ETIMEDOUT EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN ENOTFOUND EAI_AGAIN'.split(
-    ' ',
-  ),
-)
-
-/** The first system error code in the chain of causes. */
-function systemReason(error: unknown, depth = 0): { reason?: string; address?: string } {
-  if (typeof error !== 'object' || error === null || depth > 8) return {}
-  const { code, address, hostname, port, cause, errors } = error as Record<string, unknown>
-  if (typeof code === 'string' && systemReasons.has(code)) {
-    const host = address ?? hostname
-    return {
-      reason: code,
-      ...(typeof host === 'string' && { address: port === undefined ? host : `${host}:${String(port)}` }),
-    }
-  }
-  for (const inner of [cause, ...(Array.isArray(errors) ? errors : [])]) {
-    const found = systemReason(inner, depth + 1)
-    if (found.reason !== undefined) return found
-  }
-  return {}
-}
-
 /** All users of one semaphore name must agree on its limit. Thrown by drivers: only they see the other user. */
 export function permitLimitError(name: string, theirs: number, ours: number): RangeError {
   return new RangeError(
     `semaphore ${quote(name)} has ${theirs} permits for those who use it now, got permits: ${ours}; use one limit everywhere or another name`,
   )
-}
-
-/** The holder with its ages `ms` later than reported. */
-export function aged(holder: Holder, ms: number): Holder {
-  return { ...holder, heldFor: holder.heldFor + ms, expiresIn: holder.expiresIn - ms }
 }
 
 function heldBy(blocked: WaitStatus | undefined): string {

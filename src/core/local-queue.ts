@@ -9,12 +9,12 @@
 import { cacheable } from './caching.js'
 import type { ClaimBatch } from './claim-batch.js'
 import { createClaim } from './create-claim.js'
-import type { Grant, WaitStatus } from './driver.js'
+import type { Grant } from './driver.js'
 import type { Engine } from './engine.js'
-import type { BackendError } from './errors.js'
 import type { FinalInspection } from './final-inspection.js'
 import type { GrantCache } from './grant-cache.js'
 import { Hold } from './hold.js'
+import type { LastReport } from './last-report.js'
 import { LocalHandoff } from './local-handoff.js'
 import { shared } from './mode.js'
 import type { QueueEntry } from './queue-entry.js'
@@ -34,10 +34,8 @@ export class LocalQueue {
   cache: GrantCache | undefined
   /** The query for the holder at the end of waits. */
   inspection: Promise<FinalInspection> | undefined
-  /** The last report to the head of the queue on who holds the lock, and the clock reading then. */
-  lastStatus: { readonly by: WaitStatus; readonly at: number } | undefined
-  /** Why the store could not serve requests, as last reported. */
-  lastError: BackendError | undefined
+  /** The store's last report to the head of the queue. */
+  lastReport: LastReport | undefined
 
   constructor(engine: Engine, name: string) {
     this.engine = engine

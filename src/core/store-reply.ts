@@ -96,10 +96,7 @@ function perform(
 function endRequest(queue: LocalQueue, request: StoreRequest): QueueEntry | undefined {
   const owner = rules.arrived(queue.state, request)
   request.done()
-  if (queue.state.asking.size === 0) {
-    queue.lastStatus = undefined
-    queue.lastError = undefined
-  }
+  if (queue.state.asking.size === 0) queue.lastReport = undefined
   return owner
 }
 

@@ -4,6 +4,7 @@
  */
 import { mayBeCached } from './caching.js'
 import type { Claim, Wait, WaitStatus } from './driver.js'
+import { lastReport } from './last-report.js'
 import type { LocalQueue } from './local-queue.js'
 import type { QueueEntry } from './queue-entry.js'
 import type { Request } from './queue-state.js'
@@ -76,8 +77,7 @@ export class StoreRequest implements Request<QueueEntry>, Wait {
     const queue = this.#queue
     const { name } = queue
     const { driver, events, clock } = queue.engine
-    queue.lastError = by.error
-    queue.lastStatus = by.error === undefined ? { by, at: clock.now() } : undefined
+    queue.lastReport = lastReport(by, clock.now())
     if (by.error !== undefined) events.storeFailed(driver.name, name, 'acquire', by.error)
     if (!events.wants('waiting')) return
     const { mode, terms, acquisition } = owner
