@@ -8,10 +8,10 @@
  * ended, so that nobody waits for them or counts them. A participant that arrives while a round is open waits for the
  * next one.
  *
- * Long because entering and leaving are one state machine.
+ * The rounds are decided in `barrier-state.ts`.
+ * Long because entering and leaving are one protocol.
  */
 
-import type { Cell } from '../core/cell.js'
 import { CellRef } from '../core/cell-ref.js'
 import { duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
@@ -28,6 +28,7 @@ import {
   type WaitOptions,
   withDeadline,
 } from '../core/with-deadline.js'
+import { type BarrierState, barrierChange, entered, left, parseBarrier } from './barrier-state.js'
 import { beginHold, checkInterval, createMembership, type Membership, whileWaiting } from './membership.js'
 
 export type EnterOptions = Pick<AcquireOptions, 'wait' | 'signal' | 'ttl' | 'autoRenew' | 'maxHold' | 'note'>
@@ -57,21 +58,7 @@ export interface BarrierEntry extends AsyncDisposable {
   leave(options?: WaitOptions): Promise<boolean>
 }
 
-/** The value of the cell, as JSON. */
-interface State {
-  readonly parties: number
-  readonly round: number
-  readonly open: boolean
-  /** Attempts. */
-  readonly members: readonly string[]
-}
-
 const maxParties = 1000
-/**
- * How long the store keeps the round of a barrier that everybody has left, in ms: a barrier made for a single task
- * leaves nothing behind.
- */
-const emptyCellTtl = 86_400_000
 /** How long a participant that did not get in tries to report it, in ms: after that the others find out from its lease. */
 const leaveTimeout = 1_000
 
@@ -117,19 +104,19 @@ async function enter(
   let there = 0
   const come = async (bounds: Deadline) => {
     const cell = await cellRef.update(async (cell) => {
-      const state = parseState(cell) ?? { parties, round: 1, open: false, members: [] }
+      const state = parseBarrier(cell) ?? { parties, round: 1, open: false, members: [] }
       const members = await membership.alive(state.members, bounds)
       if (state.parties !== parties && members.length > 0) throw otherParties(name, state.parties, parties)
-      return cellTtl(cell, entered({ ...state, parties, members }, attempt))
+      return barrierChange(cell, entered({ ...state, parties, members }, attempt))
     }, bounds)
-    const state = parseState(cell)
+    const state = parseBarrier(cell)
     there = state?.members.length ?? 0
     return state?.open && state.members.includes(attempt) ? state.round : undefined
   }
   try {
-    const left = Math.max(0, wait - (engine.clock.now() - from))
+    const rest = Math.max(0, wait - (engine.clock.now() - from))
     // A lost lease is reported at once, even while the store is silent.
-    const bounds = { ...options, wait: left, also: lease.signal }
+    const bounds = { ...options, wait: rest, also: lease.signal }
     const round = await answered(
       engine,
       name,
@@ -163,35 +150,19 @@ function closed(name: string, there: number, parties: number): string {
   return `barrier ${quote(name)} did not open: ${there} of ${parties} were there`
 }
 
-/** The state with this participant in it, if it can enter. */
-function entered(state: State, attempt: string): State {
-  const { parties, round, open, members } = state
-  if (members.includes(attempt)) return { ...state, open: open || members.length >= parties }
-  if (open && members.length > 0) return state
-  const all = [...members, attempt]
-  return { parties, round: open ? round + 1 : round, open: all.length >= parties, members: all }
-}
-
 /** Removes this participant and those that have died; the last one begins the next round. */
 async function leaveBarrier(
   cellRef: CellRef,
   membership: Membership,
   attempt: string,
   bounds: Deadline,
-): Promise<State | undefined> {
+): Promise<BarrierState | undefined> {
   const cell = await cellRef.update(async (cell) => {
-    const state = parseState(cell)
+    const state = parseBarrier(cell)
     if (state === undefined) return undefined
-    const members = (await membership.alive(state.members, bounds)).filter((one) => one !== attempt)
-    const over = state.open && members.length === 0
-    return cellTtl(cell, {
-      ...state,
-      round: state.round + (over ? 1 : 0),
-      open: state.open && !over,
-      members,
-    })
+    return barrierChange(cell, left(state, attempt, await membership.alive(state.members, bounds)))
   }, bounds)
-  return parseState(cell)
+  return parseBarrier(cell)
 }
 
 function createEntry(
@@ -203,7 +174,7 @@ function createEntry(
   round: number,
 ): BarrierEntry {
   const { attempt } = lease.hold.watchdog.claim
-  let left: Promise<unknown> | undefined
+  let leaving: Promise<unknown> | undefined
   const goOut = async (bounds: Deadline) => {
     await leaveBarrier(cellRef, membership, attempt, bounds)
     await lease.release()
@@ -222,11 +193,11 @@ function createEntry(
       const wait = duration('wait', options.wait ?? terms.wait, 0, true)
       // However short the wait, a participant that reports it has left must have left: the others would wait for it,
       // and so would the next round.
-      left ??= leaveWithin({ ...options, wait: Math.max(wait, leaveTimeout) }).catch((error: unknown) => {
-        left = undefined
+      leaving ??= leaveWithin({ ...options, wait: Math.max(wait, leaveTimeout) }).catch((error: unknown) => {
+        leaving = undefined
         throw error
       })
-      await left
+      await leaving
       const rest = { ...options, wait: Math.max(0, wait - (engine.clock.now() - from)) }
       const over = await answered(
         engine,
@@ -235,7 +206,7 @@ function createEntry(
         (bounds) =>
           cellRef.waitUntil(
             async (cell) => {
-              const state = parseState(cell)
+              const state = parseBarrier(cell)
               if (state === undefined || state.round !== round) return true
               if ((await membership.alive(state.members, bounds)).length > 0) return undefined
               // The others have died. Ends the round, so that the store forgets the barrier in time.
@@ -250,21 +221,11 @@ function createEntry(
       return over === true
     },
     async [Symbol.asyncDispose]() {
-      left ??= withDeadline(engine, { wait: leaveTimeout }, goOut).catch(() => undefined)
-      await left
+      leaving ??= withDeadline(engine, { wait: leaveTimeout }, goOut).catch(() => undefined)
+      await leaving
       await lease.release()
     },
   }
-}
-
-function cellTtl(cell: Cell | undefined, state: State): { value: string; keep: number } | undefined {
-  const value = JSON.stringify(state)
-  const keep = state.members.length === 0 ? emptyCellTtl : Number.POSITIVE_INFINITY
-  return value === cell?.value ? undefined : { value, keep }
-}
-
-function parseState(cell: Cell | undefined): State | undefined {
-  return cell === undefined ? undefined : (JSON.parse(cell.value) as State)
 }
 
 function otherParties(name: string, theirs: number, ours: number): RangeError {

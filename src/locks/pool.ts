@@ -7,7 +7,8 @@
  * in until enough have left; after it was closed, nobody at all, and every waiter removes itself from the queue. A
  * plain semaphore takes one request where this one takes three or more.
  *
- * Long because every change of the queue and who is then served are read together.
+ * The queue and who is granted next are decided in `pool-state.ts`.
+ * Long because the verbs of one pool share its cell and its lease.
  */
 
 import type { Cell } from '../core/cell.js'
@@ -38,6 +39,16 @@ import {
   withDeadline,
 } from '../core/with-deadline.js'
 import { beginHold, checkInterval, createMembership, type Membership, whileWaiting } from './membership.js'
+import {
+  findEntry,
+  grantFromHead,
+  holdersOfClosed,
+  type PoolEntry,
+  type PoolState,
+  parsePool,
+  withoutEntry,
+  withRequest,
+} from './pool-state.js'
 
 /** Options left out come from `createLocks`. */
 export interface PoolOptions extends Defaults {
@@ -99,19 +110,6 @@ export interface Pool {
   holders(): Promise<readonly PermitHolder[]>
 }
 
-interface PoolEntry {
-  readonly attempt: string
-  readonly take: number
-  readonly in: boolean
-}
-
-/** The value of the cell, as JSON. */
-interface State {
-  readonly size: number
-  readonly line: readonly PoolEntry[]
-  readonly closed?: true
-}
-
 const maxPermits = 1_000_000
 const leaveTimeout = 1_000
 /** How often `holders` looks at most, while others come and go. */
@@ -133,9 +131,9 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
     const alive = new Set(await membership.alive(attempts, bounds))
     return line.filter(({ attempt }) => alive.has(attempt))
   }
-  const change = (bounds: Deadline, act: (state: State, kept: boolean) => State | undefined) =>
+  const change = (bounds: Deadline, act: (state: PoolState, kept: boolean) => PoolState | undefined) =>
     cellRef.update(async (cell) => {
-      const state = parseState(cell) ?? { size: first, line: [] }
+      const state = parsePool(cell) ?? { size: first, line: [] }
       const next = act({ ...state, line: await removeDead(state.line, bounds) }, cell !== undefined)
       const value = next && JSON.stringify(grantFromHead(next))
       return value === undefined || value === cell?.value
@@ -145,25 +143,15 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
 
   /** Removes a queue entry. The queue may have been deleted once the lease was released. */
   const without = (attempt: string) => (bounds: Deadline) =>
-    change(bounds, (state, kept) => {
-      const line = state.line.filter((one) => one.attempt !== attempt)
-      return kept ? { ...state, line } : undefined
-    })
+    change(bounds, (state, kept) => (kept ? withoutEntry(state, attempt) : undefined))
 
   /** True once the request has been served; a single attempt does not queue. */
   async function serve(lease: HeldLease, take: number, bounds: Deadline): Promise<true | undefined> {
     lease.assertHeld()
     const { attempt } = lease.hold.watchdog.claim
-    const mine = (state: State | undefined) => state?.line.find((one) => one.attempt === attempt)
-    const cell = await change(bounds, (state) => {
-      if (mine(state) !== undefined) return state
-      const next = { ...state, line: [...state.line, { attempt, take, in: false }] }
-      // A single attempt does not stay to wait, and nobody queues for a closed pool.
-      const stays = state.closed !== true && (!bounds.once || mine(grantFromHead(next))?.in === true)
-      return stays ? next : undefined
-    })
-    const state = parseState(cell)
-    if (mine(state)?.in) return true
+    const cell = await change(bounds, (state) => withRequest(state, attempt, take, bounds.once))
+    const state = parsePool(cell)
+    if (findEntry(state, attempt)?.in) return true
     if (state?.closed) throw new PoolClosedError(name)
     return undefined
   }
@@ -266,11 +254,11 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
       await readOnce(engine, name, closing, { signal: options.signal })
       const rest = { ...options, wait: Math.max(0, wait - (engine.clock.now() - from)) }
       const ended = async (cell: Cell | undefined, bounds: Deadline) => {
-        const before = parseHolders(cell)
+        const before = holdersOfClosed(cell)
         if (before === undefined || before.length === 0) return before === undefined ? 'opened' : 'drained'
         if ((await removeDead(before, bounds)).length > 0) return undefined
         // Others may have been served before the last of these left: strike these out of the state that stands.
-        const after = parseHolders(await change(bounds, (state, kept) => (kept ? state : undefined)))
+        const after = holdersOfClosed(await change(bounds, (state, kept) => (kept ? state : undefined)))
         if (after === undefined) return 'opened'
         return after.length === 0 ? 'drained' : undefined
       }
@@ -290,7 +278,7 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
       let inUse = false
       await readOnce(engine, name, (bounds) =>
         cellRef.update(async (cell) => {
-          const state = parseState(cell)
+          const state = parsePool(cell)
           if (state === undefined) return undefined
           inUse = (await removeDead(state.line, bounds)).length > 0
           return inUse ? undefined : { value: undefined, keep: 0 }
@@ -299,24 +287,9 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
       return !inUse
     },
     size: () =>
-      readOnce(engine, name, async (bounds) => parseState(await cellRef.read(bounds))?.size ?? first),
+      readOnce(engine, name, async (bounds) => parsePool(await cellRef.read(bounds))?.size ?? first),
     holders: () => readOnce(engine, name, (bounds) => readHolders(membership, cellRef, bounds)),
   }
-}
-
-/** Admits from the head of the queue for as long as requests fit. */
-function grantFromHead(state: State): State {
-  const { size, line } = state
-  let left = size
-  for (const place of line) if (place.in) left -= place.take
-  let open = state.closed !== true
-  const next = line.map((place) => {
-    if (place.in) return place
-    open = open && place.take <= left
-    if (open) left -= place.take
-    return open ? { ...place, in: true } : place
-  })
-  return { ...state, line: next }
 }
 
 async function readHolders(
@@ -334,27 +307,17 @@ async function readHolders(
     if (now?.version === cell?.version) break
     cell = now
   }
-  const places = new Map(parseState(cell)?.line.map((place) => [place.attempt, place]))
+  const entries = new Map(parsePool(cell)?.line.map((entry) => [entry.attempt, entry]))
   return holders
-    .filter(({ attempt, expiresIn }) => places.get(attempt)?.in === true && expiresIn > 0)
+    .filter(({ attempt, expiresIn }) => entries.get(attempt)?.in === true && expiresIn > 0)
     .sort((a, b) => a.token - b.token)
     .map(({ attempt, token, heldFor, note, client }) => ({
-      permits: places.get(attempt)?.take ?? 1,
+      permits: entries.get(attempt)?.take ?? 1,
       token,
       since: heldFor,
       ...(note !== undefined && { note }),
       ...(client !== undefined && { client }),
     }))
-}
-
-/** Those who hold permits of a closed pool; undefined: it is open. */
-function parseHolders(cell: Cell | undefined): readonly PoolEntry[] | undefined {
-  const state = parseState(cell)
-  return state?.closed === true ? state.line.filter((place) => place.in) : undefined
-}
-
-function parseState(cell: Cell | undefined): State | undefined {
-  return cell === undefined ? undefined : (JSON.parse(cell.value) as State)
 }
 
 function whole(what: string, value: unknown): number {
