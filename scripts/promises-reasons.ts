@@ -1,7 +1,7 @@
 // What the tables of docs/promises.md and docs/primitives.md say of single drivers: why one cannot keep a promise that others keep. What happens
 // instead is said by the conformance suite itself, once for all: src/conformance/scenario/differences.ts.
 
-const oneNode = '`zookeeper (simple)` is a single node, which has whoever creates it first as its only owner.'
+const oneNode = '`zookeeper (simple)` is a single node, owned only by the client that creates it first.'
 const connection =
   'A hold of `mysql (session)` and `postgres (session)` is bound to a connection, with which it ends.'
 

@@ -158,7 +158,7 @@ export const differences: readonly Difference[] = [
     answers: { 'a exports it': refused },
     ends: true,
     because:
-      '`traits.portable` is not `true`: a hold belongs to whoever took it; `export` throws `UnsupportedError`, and does not compile.',
+      '`traits.portable` is not `true`: a hold belongs to the client that acquired it; `export` throws `UnsupportedError`, and does not compile.',
   },
 ]
 
