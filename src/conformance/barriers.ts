@@ -69,7 +69,7 @@ const kinds = {
     })
     await assert.rejects(
       b.locks.barrier(name, 3).enter({ wait: context.timeout }),
-      /has 2 parties for those who use it now, got 3|did not open/,
+      /has 2 parties for its current users, got 3|did not open/,
     )
     controller.abort(reason)
     await assert.rejects(waits, (error) => error === reason)

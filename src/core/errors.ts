@@ -108,14 +108,14 @@ export class TooManyWaitersError extends HoldfastError {
   readonly maxPending: number
   constructor(lock: string, maxPending: number) {
     super(
-      `${maxPending} or more wait for ${quote(lock)} in this process, and maxPending is ${maxPending}; try again later, or raise maxPending`,
+      `${maxPending} or more callers in this process wait for ${quote(lock)}, and maxPending is ${maxPending}; try again later, or raise maxPending`,
     )
     this.lock = lock
     this.maxPending = maxPending
   }
 
   override get publicMessage(): string {
-    return `too many wait for ${quote(this.lock)}; try again later`
+    return `too many callers wait for ${quote(this.lock)}; try again later`
   }
 }
 
@@ -232,7 +232,7 @@ export class VersionConflictError extends HoldfastError {
   readonly attempts: number
   constructor(what: string, attempts: number) {
     super(
-      `${quote(what)} was written by somebody else at each of ${attempts} attempts; try again later, or take a lock where so many write`,
+      `${quote(what)} was changed by another writer at each of ${attempts} attempts; try again later, or use a lock if it changes that often`,
     )
     this.attempts = attempts
   }
@@ -377,7 +377,7 @@ export function outcomeUnknown(driver: string, what: string, tried: number, caus
 /** All users of one semaphore name must agree on its limit. Thrown by drivers: only they see the other user. */
 export function permitLimitError(name: string, theirs: number, ours: number): RangeError {
   return new RangeError(
-    `semaphore ${quote(name)} has ${theirs} permits for those who use it now, got permits: ${ours}; use one limit everywhere or another name`,
+    `semaphore ${quote(name)} has ${theirs} permits for its current users, got permits: ${ours}; use the same number everywhere, or another name`,
   )
 }
 

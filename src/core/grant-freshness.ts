@@ -40,7 +40,7 @@ export async function renewed(
 ): Promise<boolean> {
   const { clock, random } = engine
   const controller = new AbortController()
-  const giveUp = () => controller.abort(new Error('nobody waits for this renewal any more'))
+  const giveUp = () => controller.abort(new Error('this renewal was given up: the wait has ended'))
   const limit = new TimeLimit(clock, tryTime(claim.ttl), giveUp).armSoon()
   const unlisten = onAbort(signal, giveUp)
   try {

@@ -7,7 +7,7 @@ export function checkMaxPending(value: unknown): number {
   if (typeof value !== 'number') throw new TypeError(`maxPending must be a number, got ${describe(value)}`)
   if (value === Number.POSITIVE_INFINITY || (Number.isSafeInteger(value) && value >= 1)) return value
   throw new RangeError(
-    `maxPending must be a whole number from 1, or Infinity, got ${value}; to wait not at all, use tryAcquire()`,
+    `maxPending must be a whole number from 1, or Infinity, got ${value}; to make one attempt, use tryAcquire()`,
   )
 }
 

@@ -76,7 +76,8 @@ export function locked<Args extends unknown[]>(
     }
   return ((target: unknown, _: unknown, descriptor?: { value?: unknown }) => {
     const method = descriptor === undefined ? target : descriptor.value
-    if (typeof method !== 'function') throw new TypeError('locked decorates methods, and this is none')
+    if (typeof method !== 'function')
+      throw new TypeError('locked decorates methods only; apply it to a method')
     const wrapped = wrap(method as LockedMethod<Args>)
     Object.defineProperty(wrapped, 'name', { value: method.name, configurable: true })
     copyMetadata(method, wrapped)

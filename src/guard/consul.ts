@@ -86,7 +86,7 @@ function encodePath(key: string): string {
   const parts = key.split('/')
   if (key === '' || parts.some((part) => part === '.' || part === '..'))
     throw new RangeError(
-      `fenceKey ${describe(key)} is no key that Consul can be asked for: it is empty or has the step '.' or '..'`,
+      `fenceKey ${describe(key)} is not a key that Consul accepts in a URL: it is empty or has the segment '.' or '..'`,
     )
   return parts.map(encodeURIComponent).join('/')
 }

@@ -41,7 +41,7 @@ export function checkToken(token: unknown): number {
 export function assertFresh(changed: number | bigint | null | undefined, fence: Fence): void {
   if (changed === null || changed === undefined)
     throw new TypeError(
-      'assertFresh takes the number of rows that a write matched, got none: does the client tell it?',
+      'assertFresh takes the number of rows that a write matched, got none: does the client report it?',
     )
   if (BigInt(changed) === 0n) throw new StaleTokenError(fence.name, fence.token)
 }

@@ -26,7 +26,7 @@ export function checkGuard(options: HttpGuardOptions<never>): Limits {
   const { name, ahead = 3_600_000, maxBody = 2 ** 20, wait = 10_000, limit = 60_000 } = options
   if (typeof name !== 'string' && typeof name !== 'function')
     throw new TypeError(
-      `a guard over HTTP needs name: the lock that protects the resource, or a function that tells it of a request; got ${describe(name)}`,
+      `a guard over HTTP needs name: the lock that protects the resource, or a function that returns it for a request; got ${describe(name)}`,
     )
   for (const [what, value] of Object.entries({ ahead, maxBody, wait, limit }))
     if (typeof value !== 'number' || !(value >= 0))

@@ -56,14 +56,14 @@ export function httpObjects(
   const urlOf = (key: string) => {
     // A URL resolves these as path steps before it is sent.
     if (key === '' || key === '.' || key === '..')
-      throw new RangeError(`${describe(key)} is no key of an object: name it otherwise`)
+      throw new RangeError(`${describe(key)} is not a valid object key; choose another`)
     return base + encodeURIComponent(key)
   }
   return {
     async head(key) {
       const response = await send(urlOf(key), { method: 'HEAD' })
       if (response.status === 404) return undefined
-      if (!response.ok) throw new Error(`HEAD of ${key} was answered with ${response.status}`)
+      if (!response.ok) throw new Error(`HEAD ${key} failed with status ${response.status}`)
       const etag = response.headers.get('etag')
       if (etag === null) throw new Error(`${key} came without an ETag: this store has no conditional writes`)
       return { etag, token: response.headers.get(tokenHeader) ?? undefined }
@@ -79,7 +79,7 @@ export function httpObjects(
         // 409: S3 had two conditional writes of one object at the same time.
         if (status === 412 || status === 409) return false
         if (ok) return true
-        const message = `PUT of ${key} was answered with ${status}`
+        const message = `PUT ${key} failed with status ${status}`
         throw status < 500 ? new HttpAnswer(message) : new Error(message)
       })
     },

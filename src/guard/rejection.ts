@@ -76,7 +76,7 @@ export function toRejection(error: unknown): Rejection | undefined {
     return reject(
       503,
       error.code,
-      `too many wait for the lock ${JSON.stringify(error.lock)}; try again later`,
+      `too many callers wait for the lock ${JSON.stringify(error.lock)}; try again later`,
       later,
     )
   if (error instanceof PoolClosedError)

@@ -120,7 +120,7 @@ export class RequestGate<Request extends object> {
     try {
       const name = this.#name(request)
       if (typeof name === 'string' && name !== '') return name
-      throw new TypeError(`name must tell the lock's name for every request, got ${describe(name)}`)
+      throw new TypeError(`name must return the lock's name for every request, got ${describe(name)}`)
     } catch (error) {
       if (error instanceof URIError) return rejections.badPath()
       throw error

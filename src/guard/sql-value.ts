@@ -55,7 +55,7 @@ export function expression(text: string, ...values: unknown[]): Expression {
   const places = text.split('?').length - 1
   if (places !== values.length)
     throw new RangeError(
-      `expression ${JSON.stringify(text)} has ${places} places for ${values.length} values`,
+      `expression ${JSON.stringify(text)} has ${places} placeholders for ${values.length} values`,
     )
   return new Expression(
     text,
@@ -66,7 +66,8 @@ export function expression(text: string, ...values: unknown[]): Expression {
 /** A value for a column of type JSON: `set: { settings: json({ dark: true }) }`. Sent as text; nothing in it is ever part of the statement. */
 export function json(value: unknown): Json {
   const text = JSON.stringify(value)
-  if (text === undefined) throw new TypeError(`json takes what JSON can tell, got ${describe(value)}`)
+  if (text === undefined)
+    throw new TypeError(`json takes a value that JSON can represent, got ${describe(value)}`)
   return new Json(text)
 }
 
@@ -76,7 +77,7 @@ export function plain(value: unknown, what: string): Plain {
   if (value === null) return null
   if (typeof value === 'number') {
     if (!Number.isFinite(value))
-      throw new RangeError(`${what} is ${value}, which no column takes as a number`)
+      throw new RangeError(`${what} is ${value}, which is not a number that a column can store`)
     return value + 0
   }
   if (value === undefined) throw new TypeError(`${what} is undefined; leave it out or use null`)

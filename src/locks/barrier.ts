@@ -230,6 +230,6 @@ function createEntry(
 
 function otherParties(name: string, theirs: number, ours: number): RangeError {
   return new RangeError(
-    `barrier ${quote(name)} has ${theirs} parties for those who use it now, got ${ours}; use one number everywhere or another name`,
+    `barrier ${quote(name)} has ${theirs} parties for its current users, got ${ours}; use the same number everywhere, or another name`,
   )
 }

@@ -56,7 +56,7 @@ function exception(message: string, name: string, cause: unknown): DOMException 
 }
 
 function toName(name: unknown): string {
-  if (typeof name === 'symbol') throw new TypeError('request: a symbol is no name of a lock')
+  if (typeof name === 'symbol') throw new TypeError('request: name must be a string, got a symbol')
   return String(name)
 }
 

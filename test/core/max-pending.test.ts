@@ -22,8 +22,8 @@ test('a default of createLocks counts each name separately, and its error names 
   const waits = ['m', 'm', 'n'].map((name) => s.locks.mutex(name).acquire({ signal }))
   await assert.rejects(s.locks.mutex('m').acquire(), {
     message:
-      '2 or more wait for "m" in this process, and maxPending is 2; try again later, or raise maxPending',
-    publicMessage: 'too many wait for "m"; try again later',
+      '2 or more callers in this process wait for "m", and maxPending is 2; try again later, or raise maxPending',
+    publicMessage: 'too many callers wait for "m"; try again later',
   })
   waits.push(s.locks.mutex('n').acquire({ signal }))
   const ended = Promise.allSettled(waits)

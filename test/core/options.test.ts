@@ -32,7 +32,7 @@ const bad: [string, unknown, RegExp][] = [
   [
     'maxPending',
     0,
-    /^RangeError: maxPending must be a whole number from 1, or Infinity, got 0; to wait not at all, use tryAcquire\(\)$/,
+    /^RangeError: maxPending must be a whole number from 1, or Infinity, got 0; to make one attempt, use tryAcquire\(\)$/,
   ],
   ['maxPending', 1.5, /^RangeError: maxPending must be .* got 1\.5;/],
   ['maxPending', '10', /^TypeError: maxPending must be a number, got "10"$/],
@@ -199,7 +199,7 @@ test('a semaphore refuses a limit or a request that cannot be, and two limits fo
   await (await taking).release()
   assert.throws(
     () => s.locks.semaphore('pool', { permits: 4 }),
-    /has 3 permits for those who use it now, got permits: 4/,
+    /has 3 permits for its current users, got permits: 4/,
   )
   assert.equal(s.asked.length, 1)
 })

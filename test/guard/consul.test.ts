@@ -95,7 +95,7 @@ describe('the guard in Consul', () => {
       const send = () => Promise.reject(new Error('was sent'))
       await assert.rejects(
         guardedConsulTxn({ url: server.url, send }, { fence, fenceKey, operations: [] }),
-        /is no key that Consul can be asked for/,
+        /is not a key that Consul accepts in a URL/,
       )
     }
   })

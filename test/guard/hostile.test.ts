@@ -360,7 +360,7 @@ test('an expression is recognised by its origin, and cannot be forged', async ()
     fence: { name: 'a', token: 1 },
   })
   await assert.rejects(upsert, /val is an expression, and guardedUpsert may insert a row/)
-  assert.throws(() => json(undefined), /json takes what JSON can tell, got undefined/)
+  assert.throws(() => json(undefined), /json takes a value that JSON can represent, got undefined/)
 })
 
 after(leakCheck)

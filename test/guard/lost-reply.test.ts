@@ -341,7 +341,7 @@ for (const [what, answer] of Object.entries(lostPuts)) {
     const error = await put('stock').catch((thrown: unknown) => thrown)
     assertUnknown(error, 'objects', /the put of stock with token 5/)
     assert.equal(store.objects.get('/stock'), '5')
-    await assertAsItCame(put('refused'), { name: 'Error', message: 'PUT of refused was answered with 403' })
+    await assertAsItCame(put('refused'), { name: 'Error', message: 'PUT refused failed with status 403' })
     await store.close()
     const closed = httpObjects(`http://${await closedPort()}/`)
     await assertAsItCame(guardedPut(closed, { key: 'stock', body: 'x', fence }), { message: 'fetch failed' })

@@ -424,7 +424,7 @@ test('bad input is reported before any I/O', async () => {
     [once(db, '', () => 1), /key must not be empty/],
   ]
   for (const [promise, message] of said) await assert.rejects(promise, message)
-  assert.throws(() => expression('a + ?'), /has 1 places for 0 values/)
+  assert.throws(() => expression('a + ?'), /has 1 placeholders for 0 values/)
 })
 
 after(leakCheck)

@@ -38,7 +38,7 @@ export function storeCommandLines(program: Command): void {
       const status = await withLocks(findStore(options), (locks) => locks.inspect(name))
       await print(options, status, () => story(status))
     })
-  command(program, 'release', 'take a lock from whoever holds it')
+  command(program, 'release', 'take a lock from its holder')
     .argument('<name>', 'the lock')
     .option('-y, --yes', 'do not ask')
     .option('--token <n>', 'give back what holdfast hold printed this token for, and nothing else')

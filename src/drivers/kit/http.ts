@@ -87,7 +87,7 @@ export class HttpHost {
       const request = this.#open(options)
       let late = false
       let over = false
-      options.begun?.(() => request.destroy(new Error('was ended from here')))
+      options.begun?.(() => request.destroy(new Error('was ended by this process')))
       const giveUp = () => {
         if (over) return
         late = true

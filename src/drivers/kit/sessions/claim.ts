@@ -169,7 +169,7 @@ export class SessionClaim implements SessionEntry {
       return holds
     }
     for (const hold of holds) hold.onGone()
-    throw new InconclusiveError('the answer came too late')
+    throw new InconclusiveError('the reply came too late')
   }
 
   /**

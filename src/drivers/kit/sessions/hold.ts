@@ -92,7 +92,7 @@ export class SessionHold implements Grant, SessionEntry {
     this.validUntil = Number.NEGATIVE_INFINITY
     this.lost.abort(
       this.#entry.toError(
-        new Error('its place in the store is gone: it was removed, or its session has ended'),
+        new Error('its entry in the store is gone: it was removed, or its session has ended'),
       ),
     )
   }
