@@ -239,7 +239,7 @@ export interface Driver<T extends Traits = Traits> {
   /**
    * Single attempts at several names, each name once, in one step of the store. Resolves with a grant for each claim,
    * in their order, or with undefined when one of them is not free. In that case none was touched; or, with a store
-   * that reports this only afterwards, all were released in one step, and nobody has seen one without the others.
+   * that reports this only afterwards, all were released in one step, and no client has seen one without the others.
    * Present where `traits.acquireMany`. With `traits.caching`, a driver that knows from the reply who holds the lock that is
    * not free, or that no such holder may be a cache, reports that: otherwise the core inspects each name.
    * @throws as `acquire`

@@ -28,10 +28,10 @@ export function isShortened(grant: Grant, { ttl, lockDelay }: Terms, now: number
 }
 
 /**
- * Renews the grant for the requested time, so that it can only end later, whenever the store carries that out. A
+ * Renews the grant for the requested time, so that it can only end later, at whatever moment the store carries out the renewal. A
  * renewal that fails at once is retried for as long as a renewal may take: a stall breaks connections, too. Resolves
  * with false when the store replies that the grant is over, else with true; the time left then shows whether it was
- * renewed. Ends early when nobody wants the grant any more.
+ * renewed. Ends early when no caller wants the grant any more.
  */
 export async function renewed(
   engine: Engine,

@@ -1,7 +1,7 @@
 /**
- * Finds leases that somebody forgot to release: the watchdog renews them for ever, and everybody else waits. A lease
- * that nobody can reach any more cannot be released, which only the garbage collector can tell; one that is held far
- * longer than its name usually is may be forgotten, too. Each is reported once, with the stack of its `acquire`.
+ * Finds leases that were never released: the watchdog renews them for ever, and all other callers wait. An
+ * unreachable lease cannot be released any more; only the garbage collector finds it. One that is held far longer
+ * than is usual for its name may be forgotten, too. Each is reported once, with the stack of its `acquire`.
  */
 import { type Duration, duration } from './duration.js'
 import type { Engine } from './engine.js'

@@ -76,7 +76,7 @@ export class LocalQueue {
     this.pump()
   }
 
-  /** Sends to the store whoever may be sent now. */
+  /** Sends to the store every request that may be sent now. */
   pump(): void {
     if (this.engine.closed) return
     for (let next = rules.pump(this.state); next; next = rules.pump(this.state)) this.ask(next)

@@ -38,7 +38,7 @@ export interface Request<E> {
   readonly claim: Pick<Claim, 'mode' | 'ttl' | 'lockDelay' | 'note'>
   /** A single attempt. */
   readonly once: boolean
-  /** Undefined once nobody wants the grant: one that still arrives is released. */
+  /** Undefined once no caller wants the grant: one that still arrives is released. */
   owner: E | undefined
   /** It was taken over, or begun again: the reply "not granted" does not end the wait of its present owner. */
   reassigned: boolean
@@ -241,7 +241,7 @@ export interface Reply {
 
 /**
  * `ask-again`: the owner still waits, and begins anew. `ask-patiently`: a single attempt is sent once more, as a waiter.
- * `too-late`: nobody else holds it, but the grant was used up. A grant goes back to the store unless it is delivered.
+ * `too-late`: no other client holds the lock, but the grant had nearly expired. A grant goes back to the store unless it is delivered.
  */
 export type Outcome =
   | 'deliver'

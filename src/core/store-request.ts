@@ -84,7 +84,7 @@ export class StoreRequest implements Request<QueueEntry>, Wait {
     events.emit('waiting', { name, driver: driver.name, mode, note: terms.note, acquisition, blocked: by })
   }
 
-  /** Nobody wants the grant any more. */
+  /** No caller wants the grant any more. */
   abandon(): void {
     this.ended = true
     this.#controller?.abort()

@@ -5,7 +5,7 @@
  *   round r:  gathering ──the last one comes──► open ──the last one leaves, or all inside are dead──► round r + 1: gathering
  * ```
  * Every participant holds a lease. Whenever a participant arrives or waits, it removes those whose leases have
- * ended, so that nobody waits for them or counts them. A participant that arrives while a round is open waits for the
+ * ended, so that the others neither wait for them nor count them. A participant that arrives while a round is open waits for the
  * next one.
  *
  * The rounds are decided in `barrier-state.ts`.

@@ -1,6 +1,6 @@
 /**
- * Is the candidate that a leader named there before the leader steps down, and does it lead after that? A candidate is
- * known by the note of its claim.
+ * Before a leader steps down: is the candidate that it named queued? Afterwards: does that candidate lead? A candidate
+ * is identified by the note of its claim.
  */
 import type { Cell } from '../core/cell.js'
 import type { CellRef } from '../core/cell-ref.js'

@@ -1,10 +1,10 @@
 /**
  * A latch: closed while its count is above zero or somebody who joined is at work; then open for all waiters.
  *
- * A count is not tied to a session: nobody counts down for a crashed worker. So a worker may `join` the latch with a lease instead
+ * A count is not tied to a session: the crash of a worker does not count it down. So a worker may `join` the latch with a lease instead
  * of being counted: it no longer holds the latch closed once it leaves or dies.
  *
- * Long because every change of the state, and who finds it open, are read together.
+ * Long because every change of the state, and what waiters make of it, are read together.
  */
 
 import type { Cell } from '../core/cell.js'
@@ -137,7 +137,7 @@ export function latch(engine: Engine, name: string, defaults?: ParticipantDefaul
       await lease.release()
       throw error
     }
-    // Released first: from then on nobody counts it, whatever happens to the cell.
+    // Released first: from then on it is not counted, whatever happens to the cell.
     const leave = lease.release.bind(lease)
     lease.release = async () => {
       const outcome = await leave()

@@ -1,6 +1,6 @@
 /**
  * Liveness of participants: each holds a shared lease of the name, and its attempt is listed in a cell. It acquires
- * the lease before it is listed, and releases it after. So one that is listed without a lease has died or gone.
+ * the lease before it is listed, and releases it after. So an attempt that is listed without a lease belongs to a participant that has died or is leaving.
  */
 import { EngineLock } from '../core/acquire.js'
 import type { CellRef } from '../core/cell-ref.js'

@@ -103,8 +103,8 @@ async function awaitResult(
   const unlisten = terms.signal && onAbort(terms.signal, () => done.abort(terms.signal?.reason))
   const appeared = new Error('there is a result')
   let kept: StoredResult | undefined
-  // In the background; the lock decides when the wait is over. If the watch fails, nobody is worse off than with the
-  // lock alone.
+  // In the background; the lock decides when the wait is over. If the watch fails, the caller still waits for the
+  // lock.
   const watching = withDeadline(engine, { wait: Number.POSITIVE_INFINITY, signal }, async (bounds) => {
     kept = await cellRef.waitUntil(parseApplicable, bounds)
     done.abort(appeared)
@@ -123,7 +123,7 @@ async function awaitResult(
   return granted(cellRef, lease, parseApplicable, { signal: terms.signal, wait: left(restOfWait) })
 }
 
-/** The last check, with the lock: what was kept meanwhile stands. */
+/** The last check, with the lock: a result kept meanwhile is used. */
 async function granted(
   cellRef: CellRef,
   lease: HeldLease,
@@ -185,7 +185,7 @@ async function put(
   keep: number,
 ): Promise<'kept' | 'late'> {
   const wait = Math.min(lease.remaining(), maxKeep)
-  // Even an error that is not kept at all is delivered to those who watch.
+  // Callers that wait get the error even if it is not kept at all.
   const replacement = { value: JSON.stringify(kept), keep: Math.max(keep, 1) }
   const done = await withDeadline(
     cellRef.engine,

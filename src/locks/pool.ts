@@ -3,8 +3,8 @@
  *
  * Limit and queue share one cell; every holder and waiter has a shared lease of the name, which proves it alive.
  * Every change of the cell removes those that have died and grants from the head of the queue for as long as requests fit, so
- * it is first come, first served, and no request overtakes a large one. After the pool was made smaller, nobody gets
- * in until enough have left; after it was closed, nobody at all, and every waiter removes itself from the queue. A
+ * it is first come, first served, and no request overtakes a large one. After the pool was made smaller, no permit is
+ * granted until enough have been released; after it was closed, none at all, and every waiter leaves the queue. A
  * plain semaphore takes one request where this one takes three or more.
  *
  * The queue and who is granted next are decided in `pool-state.ts`.
@@ -217,7 +217,7 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
     return undefined
   }
 
-  /** The lease is released first: from then on nobody counts it. The change that follows wakes the waiters. */
+  /** The lease is released first: from then on it is not counted. The change that follows wakes the waiters. */
   function leaseWithLeave(lease: HeldLease, leave: (bounds: Deadline) => Promise<unknown>): Lease {
     const release = lease.release.bind(lease)
     lease.release = async () => {
@@ -257,7 +257,7 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
         const before = holdersOfClosed(cell)
         if (before === undefined || before.length === 0) return before === undefined ? 'opened' : 'drained'
         if ((await removeDead(before, bounds)).length > 0) return undefined
-        // Others may have been served before the last of these left: strike these out of the state that stands.
+        // Others may have been granted permits before the last of these left: remove these from the current state.
         const after = holdersOfClosed(await change(bounds, (state, kept) => (kept ? state : undefined)))
         if (after === undefined) return 'opened'
         return after.length === 0 ? 'drained' : undefined
@@ -302,7 +302,7 @@ async function readHolders(
   for (let tries = 0; tries < maxReads; tries++) {
     holders = (await cellRef.retrying(bounds, () => cellRef.engine.driver.inspect(membership.lock.name)))
       .holders
-    // The permits of those who left in between may have gone to others, who would be missing.
+    // Permits released in between may have been granted to others, who would be missing.
     const now = await cellRef.read(bounds)
     if (now?.version === cell?.version) break
     cell = now

@@ -6,7 +6,7 @@
  *   export: renew for a whole ttl ──► cell `hand:<id>` = offered ──► stop looking after it ──► ticket
  *   adopt:  cell offered ──► taken by me ──► claim with the attempt of the hold: same token ──► lease
  * ```
- * Once: only one process replaces `offered`. Nobody renews in between, so the ticket is valid for one ttl. If a
+ * Once: only one process replaces `offered`. No process renews in between, so the ticket is valid for one ttl. If a
  * process crashes in between, its hold expires. A claim for an expired hold gets another token, or nothing, and is
  * released.
  */

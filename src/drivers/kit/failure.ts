@@ -20,7 +20,7 @@ export function markRepeated(error: unknown): unknown {
     : error
 }
 
-/** Two answers that must belong together did not, or an answer came too late to count. */
+/** Replies that must come from one server or term did not, or a reply came too late to count. */
 export class InconclusiveError extends Error {}
 
 export interface Failure {
