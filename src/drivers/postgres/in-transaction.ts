@@ -86,16 +86,19 @@ async function ask(
     throw new RangeError(`mode must be 'exclusive' or 'shared', got ${describe(mode)}`)
   }
   const { text } = createCalls(checkedIdentifier('schema', schema)).transaction
+  const call = text.replace('$1', `pg_catalog.convert_from(pg_catalog.decode($1, 'hex'), 'UTF8')`)
   const run = toRunner(client)
   checkedNamespace(namespace)
-  const values = [rowName(namespace, name), lockKey(namespace, name), mode === 'shared' ? 's' : 'x', wait]
+  // Both clients send UTF-8; where client_encoding is another, the name would be that of another row. So its bytes are written in ASCII.
+  const row = Buffer.from(rowName(namespace, name)).toString('hex')
+  const values = [row, lockKey(namespace, name), mode === 'shared' ? 's' : 'x', wait]
   try {
     await run.check()
     if (!trusted.has(client)) {
       assertTrusted(schema, JSON.parse(await run.query(foreignOwnersQuery, [schema])))
       trusted.add(client)
     }
-    const answer = JSON.parse(await run.query(text, values)) as readonly unknown[]
+    const answer = JSON.parse(await run.query(call, values)) as readonly unknown[]
     if (answer[0] !== 'isolation') return answer
   } catch (error) {
     if (error instanceof TypeError) throw error

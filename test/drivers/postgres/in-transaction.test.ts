@@ -20,6 +20,29 @@ await server.sql(migration())
 await server.sql('create table accounts (id int primary key, points int, fence bigint default 0)')
 await server.sql('insert into accounts values (1, 1000)')
 
+for (const encoding of ['LATIN1', 'SQL_ASCII', 'WIN1252']) {
+  test(`its token follows those of the same name on a connection with client_encoding ${encoding}`, async () => {
+    const client = await pool.connect()
+    const take = async (setting: string) => {
+      await client.query('begin')
+      await client.query(`set local client_encoding = '${setting}'`)
+      const { token } = await inTransaction(client, `größe ${encoding} 锁`)
+      await client.query('commit')
+      return token
+    }
+    try {
+      const first = await take('UTF8')
+      // As if the clock had been put back by an hour since: only the row has the last token.
+      await server.sql(`update holdfast_locks set up_to = up_to + 3600000000 where name like '%${encoding}%'`)
+      const second = await take(encoding)
+      assert.equal(second, first + 3_600_000_001)
+      assert.equal(await take('UTF8'), second + 1)
+    } finally {
+      client.release()
+    }
+  })
+}
+
 test('is released by the commit, not before: nobody reads in between', async () => {
   const times = 25
   const redeem = async () => {
