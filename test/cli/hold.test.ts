@@ -191,27 +191,65 @@ test('a lock is held on while the process beside the script has no file descript
   await close()
 })
 
+/** A script whose hold waits for `name`; it ends once its fifo is written to. */
+function waitingFor(name: string) {
+  const [pidFile, fifo] = [join(folder, `${name}.pid`), join(folder, `${name}.fifo`)]
+  const { running } = leading(`
+    mkfifo ${fifo}
+    "$node" "$main" hold ${name} --for $$ --wait forever > ${name}.token &
+    echo $! > ${pidFile}
+    wait $!
+    echo "ended $?"
+    read -r line < ${fifo}
+  `)
+  return {
+    running,
+    hold: () => until(() => Number(readOr(pidFile))),
+    token: () => readOr(join(folder, `${name}.token`)),
+    finish: () => writeFileSync(fifo, 'over\n'),
+  }
+}
+
 test('a hold that is ended while it waits for the lock leaves nothing, and the script continues', async () => {
   const { locks, close } = await locksOf(url)
+  const waiters = async () => (await locks.inspect('awaited')).waiters.length
   const lease = await locks.mutex('awaited').acquire()
-  const { running, pid } = leading(`
-    "$node" "$main" hold awaited --for $$ &
-    waiting=$!
-    sleep 1
-    kill -9 $waiting
-    wait $waiting
-    echo "ended $?"
-    sleep 0.5
-  `)
-  const leader = await pid()
-  const ended = await running.ended
-  assert.equal(ended.stdout, 'ended 137\n')
-  assert.equal(ended.code, 0)
-  assert.ok(!alive(leader))
+  const { running, hold, finish } = waitingFor('awaited')
+  await until(async () => (await waiters()) === 1)
+  kill(await hold(), 'SIGKILL')
+  await until(async () => (await waiters()) === 0)
+  await until(() => running.stdout() === 'ended 137\n')
   assert.equal(await lease.release(), 'released')
   const next = await locks.mutex('awaited').tryAcquire()
   assert.ok(next, 'nobody else has it')
   await next.release()
+  finish()
+  assert.equal((await running.ended).code, 0)
+  await close()
+})
+
+test('a hold that is suspended while it waits leaves the queue, and waits anew once it is continued', async () => {
+  const { locks, close } = await locksOf(url)
+  const waiters = async () => (await locks.inspect('paused')).waiters.length
+  const lease = await locks.mutex('paused').acquire()
+  const { running, hold, token, finish } = waitingFor('paused')
+  await until(async () => (await waiters()) === 1)
+  kill(await hold(), 'SIGTSTP')
+  await until(async () => stateOf(await hold()) === 'T')
+  await until(async () => (await waiters()) === 0)
+  assert.equal(await lease.release(), 'released')
+  const next = await locks.mutex('paused').tryAcquire()
+  assert.ok(next, 'a stopped process was granted it')
+  kill(await hold(), 'SIGCONT')
+  await until(async () => (await waiters()) === 1)
+  await next.release()
+  await until(() => running.stdout() === 'ended 0\n')
+  assert.deepEqual(
+    (await locks.inspect('paused')).holders.map((holder) => `${holder.token}\n`),
+    [token()],
+  )
+  finish()
+  assert.equal((await running.ended).code, 0)
   await close()
 })
 

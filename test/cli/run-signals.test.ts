@@ -4,11 +4,20 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { createLocks } from 'holdfast'
+import { target } from '../../src/cli/connect.js'
 import { leakCheck } from '../support/leaks.js'
 import { until } from '../support/until.js'
 import { bench, kill, stateOf } from './support/cli.js'
 
-const { folder, cli, start, keeperOf, left, close } = bench()
+const { folder, url, cli, start, keeperOf, left, close } = bench()
+const store = await target(url).connect()
+const locks = createLocks(store.driver)
+after(async () => {
+  await locks.close()
+  await store.close()
+})
+const queueOf = async (name: string) => (await locks.inspect(name)).waiters.length
 
 const file = (name: string) => join(folder, name)
 const read = (name: string) => (existsSync(file(name)) ? readFileSync(file(name), 'utf8') : '')
@@ -89,6 +98,39 @@ for (const [signal, code] of [
     await holder.ended
   })
 }
+
+for (const others of [[], ['suspended-too']]) {
+  const names = ['suspended', ...others]
+  test(`a run of ${names.length} that is suspended while it waits leaves the queue, and waits anew once it is continued`, async () => {
+    const all = locks.all(names.map((name) => locks.mutex(name)))
+    const first = await all.acquire({ wait: 60_000 })
+    const waiter = start('run', ...names, '--wait', 'forever', '--json', '--', 'echo', 'ran')
+    await until(async () => (await queueOf('suspended')) === 1)
+    kill(waiter.pid, 'SIGTSTP')
+    await until(() => stateOf(waiter.pid) === 'T')
+    await until(async () => (await queueOf('suspended')) === 0)
+    await first.release()
+    const second = await all.acquire({ wait: 60_000 })
+    kill(waiter.pid, 'SIGCONT')
+    await until(async () => (await queueOf('suspended')) === 1)
+    await second.release()
+    const { code, stdout } = await waiter.ended
+    assert.deepEqual([code, stdout], [0, 'ran\n'])
+  })
+}
+
+test('a signal that ends a suspended run is answered once it is continued', async () => {
+  const lease = await locks.mutex('ended').acquire({ wait: 60_000 })
+  const waiter = start('run', 'ended', '--wait', 'forever', '--json', '--', 'true')
+  await until(async () => (await queueOf('ended')) === 1)
+  kill(waiter.pid, 'SIGTSTP')
+  await until(() => stateOf(waiter.pid) === 'T')
+  kill(waiter.pid, 'SIGTERM')
+  kill(waiter.pid, 'SIGCONT')
+  assert.equal((await waiter.ended).code, 143)
+  assert.equal(await queueOf('ended'), 0)
+  await lease.release()
+})
 
 test('a run that is killed while it waits leaves no trace in the queue', async () => {
   const holder = start('run', 'killed', ...listener('killed'))

@@ -106,6 +106,38 @@ test('after bg the shell keeps its terminal when the command ends, and learns it
   }
 })
 
+test('a run that is suspended while it waits lets others have the lock; fg and bg let it wait anew', async () => {
+  for (const how of ['fg', 'bg']) {
+    const holder = start('run', 'turn', '--', 'sleep', '60')
+    await until(async () => (await heldBy('turn')) === 1)
+    term.type(
+      `holdfast run turn --wait forever -- sh -c 'ps -o stat= -p $$; cat; echo "ran in ""the ${how}"'; echo "code $?"\n`,
+    )
+    await term.see('waiting ')
+    term.type('\x1a')
+    await term.see('Stopped')
+    await term.see('ready> ')
+    kill(holder.pid, 'SIGTERM')
+    await holder.ended
+    assert.equal((await cli('run', 'turn', '--wait', '60s', '--', 'true')).code, 0)
+    const next = start('run', 'turn', '--', 'sleep', '60')
+    await until(async () => (await heldBy('turn')) === 1)
+    term.type(`${how}\n`)
+    await until(async () => JSON.parse((await cli('inspect', 'turn', '--json')).stdout).waiters.length === 1)
+    kill(next.pid, 'SIGTERM')
+    await next.ended
+    // Only in the foreground the command has the terminal to read from.
+    if (how === 'fg') {
+      await term.see(/S\w*\+\s/)
+      term.type('\x04')
+    }
+    await term.see(`ran in the ${how}`)
+    await until(async () => (await heldBy('turn')) === 0)
+    term.type('\n')
+    await term.see('ready> ')
+  }
+})
+
 test('in the background it does not take what is typed to the shell', async () => {
   term.type(`holdfast run behind -- sh -c 'cat; echo "end of"" input"' &\n`)
   await term.see('end of input')

@@ -1,5 +1,5 @@
 /** `holdfast hold NAME --for PID`: holds a lock for a part of a script. */
-import { fork } from 'node:child_process'
+import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
 import { badInput, CliError, exits } from '../exit.js'
@@ -9,6 +9,7 @@ import type { HoldPlan, ToStarter } from '../hold/messages.js'
 import { parseOwner } from '../hold/owner.js'
 import { withoutCallers } from '../run/descriptors.js'
 import type { Report } from '../run/report.js'
+import { stopSelf } from '../run/signals.js'
 import { type ClaimOptions, claimOptions, createRequest } from './claim.js'
 
 interface HoldOptions extends ClaimOptions {
@@ -44,13 +45,7 @@ export function holdCommandLine(program: Command): void {
 
 /** Resolves once the lock is held, or will not be. */
 function start(plan: HoldPlan, report: Report): Promise<number> {
-  const background = fork(fileURLToPath(new URL('../hold/background.js', import.meta.url)), [], {
-    detached: true,
-    serialization: 'advanced',
-    execArgv: [],
-    // The child outlives this process: a shell that reads our output would wait for the child to end, too.
-    stdio: withoutCallers(['ignore', 'ignore', 'ignore', 'ipc', plan.told === undefined ? 'ignore' : 2]),
-  })
+  const background = startBackground(plan)
   // The callback of the write reports it.
   process.stdout.on('error', () => undefined)
   return new Promise((resolve, reject) => {
@@ -58,6 +53,18 @@ function start(plan: HoldPlan, report: Report): Promise<number> {
       report.waited()
       reject(new CliError(exits.internal, 'the process that should hold the lock ended'))
     }
+    // As in the supervisor of a run: the claim ends, and continued, this process claims anew.
+    const suspended = () => {
+      report.waited()
+      background.removeAllListeners('message').off('disconnect', gone)
+      background.once('disconnect', () => stopSelf(() => resolve(start(plan, report))))
+      background.disconnect()
+    }
+    const decided = () => {
+      background.off('disconnect', gone)
+      process.off('SIGTSTP', suspended)
+    }
+    process.once('SIGTSTP', suspended)
     background.once('error', reject)
     background.once('disconnect', gone)
     background.on('message', (message: ToStarter) => {
@@ -69,28 +76,41 @@ function start(plan: HoldPlan, report: Report): Promise<number> {
         case 'tell':
           return report.write(...message.args)
         case 'over':
-          background.off('disconnect', gone)
+          decided()
           return resolve(message.exitCode)
         case 'held':
-          background.off('disconnect', gone)
-          return process.stdout.write(`${message.token}\n`, (error) => {
-            if (error) {
-              background.disconnect()
-              return reject(
-                new CliError(
-                  exits.output,
-                  `the token could not be printed (${error.message}); the lock is released`,
-                ),
-              )
-            }
-            background.send({ type: 'kept' }, () => {
-              background.disconnect()
-              background.unref()
-              resolve(0)
-            })
-          })
+          decided()
+          return resolve(keep(background, message.token))
       }
     })
     background.send(plan)
+  })
+}
+
+function startBackground({ told }: HoldPlan): ChildProcess {
+  return fork(fileURLToPath(new URL('../hold/background.js', import.meta.url)), [], {
+    detached: true,
+    serialization: 'advanced',
+    execArgv: [],
+    // The child outlives this process: a shell that reads our output would wait for the child to end, too.
+    stdio: withoutCallers(['ignore', 'ignore', 'ignore', 'ipc', told === undefined ? 'ignore' : 2]),
+  })
+}
+
+/** Prints the token and leaves the process behind. */
+function keep(background: ChildProcess, token: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    process.stdout.write(`${token}\n`, (error) => {
+      if (error) {
+        background.disconnect()
+        const text = `the token could not be printed (${error.message}); the lock is released`
+        return reject(new CliError(exits.output, text))
+      }
+      background.send({ type: 'kept' }, () => {
+        background.disconnect()
+        background.unref()
+        resolve(0)
+      })
+    })
   })
 }

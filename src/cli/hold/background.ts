@@ -50,7 +50,7 @@ async function serve({ claim, conflictExitCode, owner, told }: HoldPlan): Promis
   let held = false
   process.once('disconnect', () => held || process.emit('SIGTERM', 'SIGTERM'))
   const plan: SupervisorPlan = {
-    ...{ claim, conflictExitCode, env: process.env, jobControl: 'session', start },
+    ...{ claim, conflictExitCode, env: process.env, findJobControl: () => 'session', start },
     ...(script && { onJudged: script.close }),
   }
   const exitCode = await holdFor(plan, report)

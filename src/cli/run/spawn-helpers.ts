@@ -69,6 +69,11 @@ export function dismissEarly(): void {
 
 function dismiss({ watcher, lockProcess }: HelperProcesses): void {
   watcher?.dismiss()
+  leave(lockProcess)
+}
+
+/** Whatever it is doing for us ends. It may have broker duties to hand over, which nobody waits for. */
+export function leave(lockProcess: ChildProcess): void {
   if (lockProcess.connected) lockProcess.disconnect()
   lockProcess.unref()
 }
@@ -79,7 +84,7 @@ function start(): HelperProcesses {
 }
 
 /** Runs in its own session: nothing done to the supervisor's group or terminal reaches it. */
-function startLockProcess(watcher: GroupWatcher | undefined): ChildProcess {
+export function startLockProcess(watcher: GroupWatcher | undefined): ChildProcess {
   // The lock process holds the watcher's pipe open as fd 4.
   return fork(fileURLToPath(new URL('./lock-process.js', import.meta.url)), [], {
     detached: true,

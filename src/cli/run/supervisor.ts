@@ -42,7 +42,7 @@ import type { RunLimits, RunRequest, ToLockProcess, ToSupervisor } from './messa
 import { deadmanAt } from './policy.js'
 import type { Report } from './report.js'
 import { endsWait, type ForwardedSignal, forwardSignals, stopSelf } from './signals.js'
-import { type GroupWatcher, startHelpers } from './spawn-helpers.js'
+import { type GroupWatcher, leave, startHelpers, startLockProcess } from './spawn-helpers.js'
 import { lockVariables } from './variables.js'
 
 interface Plan {
@@ -57,8 +57,9 @@ export interface CommandPlan extends Plan {
 
 /** What the lock is held for: a command started behind a gate, or the owner of a `hold`, which was running before. */
 export interface SupervisorPlan extends Plan {
-  readonly jobControl: JobControl
-  start(tokens: readonly number[], onStopped: () => void): Promise<Child>
+  /** What the terminal allows now: `fg` and `bg` change it. */
+  readonly findJobControl: () => JobControl
+  start(tokens: readonly number[], jobControl: JobControl, onStopped: () => void): Promise<Child>
   /** The command has ended, and why it was stopped, if it was, has been reported. */
   onJudged?(): void
 }
@@ -67,12 +68,11 @@ export interface SupervisorPlan extends Plan {
 export async function runCommand(plan: CommandPlan, report: Report): Promise<number> {
   const { claim, command, env } = plan
   checkCommand(command, env)
-  const jobControl = findJobControl()
-  linesFor(lineCount(jobControl))
+  linesFor(lineCount(findJobControl()))
   reportLostNames(report, env)
-  const start: SupervisorPlan['start'] = (tokens, onStopped) =>
+  const start: SupervisorPlan['start'] = (tokens, jobControl, onStopped) =>
     startChild(command, { ...env, ...lockVariables(claim.names, tokens) }, jobControl, onStopped)
-  return await new Supervisor({ ...plan, jobControl, start }, report).run()
+  return await new Supervisor({ ...plan, findJobControl, start }, report).run()
 }
 
 /** @returns the exit code. */
@@ -91,11 +91,14 @@ class Supervisor {
   readonly #plan: SupervisorPlan
   readonly #report: Report
   readonly #watcher: GroupWatcher | undefined
-  readonly #lockProcess: ChildProcess
+  /** Of the current claim. */
+  #lockProcess: ChildProcess
   readonly #result: Promise<number>
   #resolve: (code: number) => void = () => undefined
   #child: Child | undefined
   #ending: Ending | undefined
+  /** Nothing has been granted yet. A single attempt does not wait. */
+  #isWaiting: boolean
   /** The gate has been opened. */
   #running = false
   /** The signal that ended the wait. */
@@ -104,7 +107,7 @@ class Supervisor {
   #startFailureCode: number | undefined
   /** This process received INT; if it came from the terminal, the processes around it received it, too. */
   #receivedInterrupt = false
-  readonly #jobControl: JobControl
+  #jobControl: JobControl
   readonly #deadman: DeadmanTimer
   #heldUntil = Number.POSITIVE_INFINITY
   /** The requested terms, until the lock process knows what the lease can keep. */
@@ -117,8 +120,9 @@ class Supervisor {
 
   constructor(plan: SupervisorPlan, report: Report) {
     this.#plan = plan
-    this.#jobControl = plan.jobControl
+    this.#jobControl = plan.findJobControl()
     this.#terms = plan.claim
+    this.#isWaiting = plan.claim.wait > 0
     this.#report = report
     this.#result = new Promise((resolve) => {
       this.#resolve = resolve
@@ -131,6 +135,18 @@ class Supervisor {
 
   async run(): Promise<number> {
     const restore = forwardSignals((signal) => this.#onSignal(signal))
+    this.#claim()
+    const code = await this.#result
+    this.#deadman.stop()
+    this.#report.waited()
+    this.#watcher?.dismiss()
+    leave(this.#lockProcess)
+    restore()
+    this.#passInterruptOn(code)
+    return code
+  }
+
+  #claim(): void {
     this.#lockProcess.on(
       'message',
       (message: ToSupervisor) => void this.#onMessage(message).catch((error) => this.#fail(error)),
@@ -139,16 +155,6 @@ class Supervisor {
     // Not 'exit', which may come before the lock process's last messages.
     this.#lockProcess.once('disconnect', () => void this.#takeOver('the lock process was killed'))
     this.#send(this.#plan.claim)
-    const code = await this.#result
-    this.#deadman.stop()
-    this.#report.waited()
-    this.#watcher?.dismiss()
-    if (this.#lockProcess.connected) this.#lockProcess.disconnect()
-    // The lock process may have broker duties to hand over.
-    this.#lockProcess.unref()
-    restore()
-    this.#passInterruptOn(code)
-    return code
   }
 
   #send(message: ToLockProcess): void {
@@ -193,9 +199,11 @@ class Supervisor {
   }
 
   async #granted(tokens: readonly number[]): Promise<void> {
+    this.#isWaiting = false
     this.#report.waited()
     if (this.#cancelled !== undefined) return
-    const start = this.#plan.start(tokens, () => this.#stopped())
+    this.#jobControl = this.#plan.findJobControl()
+    const start = this.#plan.start(tokens, this.#jobControl, () => this.#stopped())
     const child = await start.catch((error: unknown) => {
       // ^C may end the shell that is about to start the command; it may or may not have reached us, too.
       if (error instanceof EarlyExitError && error.ending.code === 130 && this.#cancelled === undefined)
@@ -281,8 +289,24 @@ class Supervisor {
 
   /** A signal before the command runs ends the wait; after the command has ended, it ends the rest of --min-hold. */
   #onIdleSignal(signal: ForwardedSignal): void {
+    if (signal === 'SIGTSTP' && this.#isWaiting) return this.#suspendWait()
     if (signal === 'SIGTSTP') return stopSelf(() => undefined)
     if (endsWait(signal)) this.#cancel(signal)
+  }
+
+  /** A lock must not be granted to a stopped process: the claim ends, and what was granted meanwhile is released. Continued, it claims anew. */
+  #suspendWait(): void {
+    this.#report.waited()
+    const before = this.#lockProcess
+    this.#send({ type: 'cancel' })
+    before.removeAllListeners('message').removeAllListeners('disconnect')
+    stopSelf(() => {
+      this.#lockProcess = startLockProcess(this.#watcher)
+      leave(before)
+      this.#claim()
+      // A signal that ends the wait may have come first.
+      if (this.#cancelled !== undefined) this.#send({ type: 'cancel' })
+    })
   }
 
   #cancel(signal: ForwardedSignal): void {
