@@ -21,6 +21,8 @@ function used({ is, options }: RedisAddress, prefix: string): string[][] {
   return [
     ...parse(lockCommands, `${prefix}{doctor}`, channel),
     ...inOneServer(is, channel),
+    // Only to list names.
+    ['scan', '0'],
     ...((options.replicas ?? 0) > 0 ? [['wait', '1', '1']] : []),
   ]
 }
@@ -58,10 +60,11 @@ export async function deniedTo(
   }
 }
 
-/** Commands that locks work without, and what becomes of their waiters. */
+/** Commands that locks work without, and what is missing then. */
 const spared: ReadonlyMap<string, string> = new Map([
   ['subscribe', 'waiters poll instead of being notified'],
   ['publish', 'waiters poll instead of being notified'],
+  ['scan', 'holdfast ls, top and ui, and locks.list(), are refused'],
   ['pubsub', 'a dead waiter is not recognised and delays those behind it'],
 ])
 

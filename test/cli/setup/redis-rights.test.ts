@@ -41,12 +41,13 @@ for (const driver of ['redis', 'redlock']) {
     const names = called(driver)
     assert.ok(names.includes('get') && names.includes('time'), String(names))
     // Only in a Cluster are nodes asked for; INFO has a check of its own.
-    for (const name of [...names, 'evalsha', 'subscribe'].filter((one) => one !== 'cluster')) {
+    const sent = ['evalsha', 'subscribe', ...(driver === 'redis' ? ['scan'] : [])]
+    for (const name of [...names, ...sent].filter((one) => one !== 'cluster')) {
       const told = await said(driver, '~hf:*', `-${name}`)
       const check = told(name === 'info' ? 'INFO' : 'rights')
       assert.notEqual(check.verdict, 'ok', name)
       assert.match(`${check.found} `, new RegExp(`may not .*\\b${name}\\b`, 'i'))
-      const spared = ['publish', 'subscribe', 'pubsub'].includes(name)
+      const spared = ['publish', 'subscribe', 'pubsub', 'scan'].includes(name)
       assert.equal(check.verdict, spared ? 'weak' : 'bad', name)
     }
   })
@@ -57,7 +58,12 @@ test('an account with no more than a driver needs is sound', async () => {
     ...['-@all', ...called(driver).map((name) => `+${name}`)],
     ...['+eval', '+evalsha', '+subscribe', '+info', '+config|get', '+ping', '+hello', '+auth', '+client'],
   ]
-  assert.equal((await said('redis', '~hf:*', ...only('redis')))('rights').verdict, 'ok')
+  assert.equal((await said('redis', '~hf:*', ...only('redis'), '+scan'))('rights').verdict, 'ok')
+  const { verdict, means } = (await said('redis', '~hf:*', ...only('redis')))('rights')
+  assert.deepEqual(
+    [verdict, means],
+    ['weak', 'locks work; holdfast ls, top and ui, and locks.list(), are refused'],
+  )
   // Its keys and channels have names of their own.
   assert.equal((await said('redlock', '~hf:redlock*', ...only('redlock')))('rights').verdict, 'ok')
 })
