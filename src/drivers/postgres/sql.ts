@@ -168,17 +168,22 @@ function createStatements(schema: string): readonly string[] {
   perform set_config('client_min_messages', 'warning', true);
   perform pg_advisory_xact_lock(7308604759846285924);
 end $$;`
-  return [
-    turn,
-    ...made,
-    tables,
-    queueFunctions,
-    verbs,
-    sessionFunctions,
-    transactionFunctions,
-    cellFunctions,
-  ].map((text) => withPath(text).trim().replaceAll('S.', `${name}.`))
+  return [turn, ...made, tables, ...functions].map((text) =>
+    withPath(text).trim().replaceAll('S.', `${name}.`),
+  )
 }
+
+const functions: readonly string[] = [
+  queueFunctions,
+  verbs,
+  sessionFunctions,
+  transactionFunctions,
+  cellFunctions,
+]
+
+const functionNames = functions.flatMap((text) =>
+  [...text.matchAll(/create or replace function S\.(holdfast_\w+)/g)].map(([, name = '']) => name),
+)
 
 const tableNames = [
   'holdfast_locks',
@@ -191,9 +196,12 @@ const tableNames = [
 
 function grantsFor(schema: string, role: string): string {
   const [name, to] = [quoted(schema), quoted(role)]
+  const all = (names: readonly string[]) => names.map((one) => `${name}.${one}`).join(', ')
   return [
     `grant usage on schema ${name} to ${to};`,
-    `grant select, insert, update, delete on ${tableNames.map((table) => `${name}.${table}`).join(', ')} to ${to};`,
+    `grant select, insert, update, delete on ${all(tableNames)} to ${to};`,
+    // Everybody may execute functions, unless ALTER DEFAULT PRIVILEGES has taken that away.
+    `grant execute on function ${all(functionNames)} to ${to};`,
   ].join('\n')
 }
 

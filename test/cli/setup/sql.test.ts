@@ -2,8 +2,10 @@
 // Second tier because it starts every kind of SQL server, with settings that weaken locks.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
+import { createLocks } from 'holdfast'
 import { migration as mysqlMigration } from 'holdfast/mysql'
 import { migration as postgresMigration } from 'holdfast/postgres'
+import { target } from '../../../src/cli/connect.js'
 import type { Check } from '../../../src/cli/setup/check.js'
 import { checkSetup } from '../../../src/cli/setup/setup.js'
 import { leakCheck } from '../../support/leaks.js'
@@ -77,6 +79,26 @@ describe('the set-up of PostgreSQL', { concurrency: false }, () => {
     assert.equal((await told(as('guest'), 'statement_timeout')).verdict, 'weak')
     await server.sql(`alter role guest set idle_session_timeout = '50s'`)
     assert.equal((await told(as('guest'), 'idle_session_timeout')).verdict, 'weak')
+  })
+
+  it('where functions are not for everybody, the schema grants them, and a role without them is seen', async () => {
+    await server.sql('alter default privileges revoke execute on functions from public')
+    await server.sql(postgresMigration({ schema: 'strict', role: 'app' }))
+    const url = as('app', '?schema=strict')
+    assert.equal((await told(url, 'tables and rights')).verdict, 'ok')
+    for (const strategy of ['row', 'session']) {
+      const { driver, close } = await target(`${url}&strategy=${strategy}`).connect()
+      const locks = createLocks(driver)
+      assert.equal(await (await locks.mutex('granted').acquire()).release(), 'released')
+      await locks.close()
+      await close()
+    }
+    await server.sql('revoke execute on function strict.holdfast_list_v1 from app')
+    const { verdict, found } = await told(url, 'tables and rights')
+    assert.deepEqual([verdict, found], ['bad', 'this role may not execute holdfast_list_v1'])
+    await server.sql('revoke usage on schema strict from app')
+    const outside = await told(url, 'tables and rights')
+    assert.deepEqual([outside.verdict, outside.found], ['bad', 'this role may not use the schema strict'])
   })
 
   it('a clock that is far off, and commits that may be lost', async () => {
