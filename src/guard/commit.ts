@@ -22,11 +22,15 @@ export interface GuardedCommit<Version> {
   write(token: string, seen: Version | undefined): Promise<boolean>
 }
 
+export function checkAttempts(attempts: number): void {
+  if (!Number.isInteger(attempts) || attempts < 1)
+    throw new RangeError(`attempts must be an integer of at least 1, got ${describe(attempts)}`)
+}
+
 /** @throws StaleTokenError; VersionConflictError after the last attempt; LeaseLostError; what `read` and `write` throw */
 export async function guardedCommit<Version>(commit: GuardedCommit<Version>): Promise<void> {
   const { name, fence, attempts = 10 } = commit
-  if (!Number.isInteger(attempts) || attempts < 1)
-    throw new RangeError(`attempts must be an integer of at least 1, got ${describe(attempts)}`)
+  checkAttempts(attempts)
   for (let attempt = 0; attempt < attempts; attempt++) {
     checkFence(fence)
     const there = await commit.read()

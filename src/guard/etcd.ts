@@ -6,7 +6,8 @@
  * The driver's own `guardTxn` is stronger where the lock itself is in that etcd: it checks for the lock's queue
  * entry, not for a newer write. This one guards data in etcd by a lock from anywhere.
  */
-import { StaleTokenError } from '../core/errors.js'
+import { StaleTokenError, VersionConflictError } from '../core/errors.js'
+import { checkAttempts } from './commit.js'
 import { checkFence, type Fence, tokenFrom } from './fence.js'
 import { checkFetchUrl } from './fetch-url.js'
 import { isHttpAnswer, refusedOverHttp, reportUnknown } from './outcome.js'
@@ -20,6 +21,11 @@ export interface EtcdTxn {
   readonly fenceKey: string
   /** As the gateway takes them, keys and values in base64: `{ request_put: { key, value } }`; not on the fence key. */
   readonly operations: readonly object[]
+  /**
+   * How often to send the transaction before giving up. The first one of a lease on a key is sent twice; each further time means that an
+   * older token was admitted meanwhile. @default 100
+   */
+  readonly attempts?: number
 }
 
 interface Reply {
@@ -48,21 +54,23 @@ export function etcdGateway(
 
 /**
  * Carries out operations unless the fence key has seen a newer token. Resolves with their responses.
- * @throws StaleTokenError when a newer token was there, TypeError when it was no token: nothing was done; LeaseLostError; what `send`
- * throws, from `etcdGateway` BackendError with `outcome: 'unknown'` when the reply was lost, so that they may or may not have been done
+ * @throws StaleTokenError when a newer token was there, TypeError when it was no token, VersionConflictError after the last attempt: nothing
+ * was done; LeaseLostError; what `send` throws, from `etcdGateway` BackendError with `outcome: 'unknown'` when the reply was lost, so that
+ * they may or may not have been done
  */
 export async function guardedTxn(
   send: EtcdSend,
-  { fence, fenceKey, operations }: EtcdTxn,
+  { fence, fenceKey, operations, attempts = 100 }: EtcdTxn,
 ): Promise<readonly object[]> {
+  checkAttempts(attempts)
   const key = base64(fenceKey)
   const own = base64(digits(checkFence(fence).token))
   const success = [{ request_put: { key, value: own } }, ...operations]
   // To etcd a missing key equals no value; the same transaction checks for it separately.
   const compare = [{ key, target: 'CREATE', result: 'EQUAL', create_revision: '0' }]
   const failure = [{ request_txn: { compare, success, failure: [{ request_range: { key } }] } }]
-  // Each further round means that an older token was admitted meanwhile, so the rounds end.
-  for (let seen = own; ; ) {
+  let seen = own
+  for (let attempt = 0; attempt < attempts; attempt++) {
     const { name, token } = checkFence(fence)
     const equal = [{ key, target: 'VALUE', result: 'EQUAL', value: seen }]
     const reply = (await send({ compare: equal, success, failure })) as Reply
@@ -78,6 +86,7 @@ export async function guardedTxn(
     const newest = tokenFrom(Buffer.from(seen, 'base64'), fenceKey)
     if (newest > token) throw new StaleTokenError(name, token, newest)
   }
+  throw new VersionConflictError(fenceKey, attempts)
 }
 
 const digits = (token: number) => String(token).padStart(16, '0')

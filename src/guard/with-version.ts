@@ -1,7 +1,7 @@
 /** Optimistic locking: no lock at all, but a write that fails when somebody else wrote since the row was read, and is then retried. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { VersionConflictError } from '../core/errors.js'
-import { describe } from '../core/name.js'
+import { checkAttempts } from './commit.js'
 import { isSqlAnswer, reportUnknown } from './outcome.js'
 import { selectStatement, type Target, type Values, versionStatement } from './sql.js'
 import type { Sql, SqlRow } from './sql-client.js'
@@ -33,8 +33,7 @@ export async function withVersion(
   { column = 'version', attempts = 5, signal, ...target }: Versioned,
   change: (row: SqlRow) => Values | undefined | Promise<Values | undefined>,
 ): Promise<SqlRow | undefined> {
-  if (!Number.isInteger(attempts) || attempts < 1)
-    throw new RangeError(`attempts must be an integer of at least 1, got ${describe(attempts)}`)
+  checkAttempts(attempts)
   const where = { ...target, column }
   const read = selectStatement(db.dialect, where)
   for (let attempt = 1; attempt <= attempts; attempt++) {

@@ -118,6 +118,32 @@ describe('the guard in etcd', () => {
     assert.equal(await read('many'), '50')
   })
 
+  test('a rival that writes the fence key before every attempt ends it after the last one, with an error that says so', async () => {
+    const gateway = etcdGateway(server.url)
+    const fence = { name: 'stock', token: 1_000_000 }
+    for (const [attempts, sent] of [
+      [7, 7],
+      [undefined, 100],
+    ]) {
+      let rounds = 0
+      const send = async (body: object) => {
+        assert.ok(++rounds <= 200, 'it goes on after 200 attempts')
+        await gateway({ success: [put('rival/fence', `${rounds}`)] })
+        return gateway(body)
+      }
+      const operations = [put('rival', 'written')]
+      const given = attempts === undefined ? {} : { attempts }
+      const txn = guardedTxn(send, { fence, fenceKey: 'rival/fence', operations, ...given })
+      await assert.rejects(txn, { code: 'VERSION_CONFLICT', attempts: sent, message: /"rival\/fence"/ })
+      assert.equal(rounds, sent)
+    }
+    assert.equal(await read('rival'), undefined)
+    for (const attempts of [0, 1.5, Number.NaN, Number.POSITIVE_INFINITY]) {
+      const txn = guardedTxn(gateway, { fence, fenceKey: 'rival/fence', operations: [], attempts })
+      await assert.rejects(txn, { name: 'RangeError', message: /attempts must be an integer of at least 1/ })
+    }
+  })
+
   test('a reply that is no transaction of etcd is an error that leaves the outcome open', async () => {
     const fence = { name: 'stock', token: 5 }
     const txn = guardedTxn(async () => ({}), { fence, fenceKey: 'a', operations: [] })
