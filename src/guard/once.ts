@@ -3,9 +3,10 @@
  * as the work. A lock cannot do that: the second request would simply run after the first.
  */
 import { randomBytes } from 'node:crypto'
+import { types } from 'node:util'
 import { checkName, describe } from '../core/name.js'
 import type { Fence } from './fence.js'
-import { columnOf, type Sql } from './sql-client.js'
+import { columnOf, type Sql, type SqlRow } from './sql-client.js'
 import { admit } from './sql-guard.js'
 import { ownKey, Text } from './sql-text.js'
 
@@ -71,7 +72,10 @@ async function insert(db: Sql, table: string, key: string, attempt: string): Pro
   await db.run(text, sent)
 }
 
-/** Who took the key, and with what result: the newest record, also in a transaction that reads a snapshot. Parameters: key. */
+/**
+ * Who took the key, and with what result: the newest record, also in a transaction that reads a snapshot. Parameters: key. Texts come behind
+ * an equals sign: a client that converts what looks like JSON or like a number leaves them as they are.
+ */
 async function read(
   db: Sql,
   table: string,
@@ -79,15 +83,26 @@ async function read(
 ): Promise<{ attempt: string; done: boolean; result: unknown } | undefined> {
   const to = new Text(db.dialect)
   const { text, values } = to.as(
-    `select attempt, done, result from ${to.name(table)} where id = ${to.value(ownKey(db.dialect, key), 'key')} for update`,
+    `select concat('=', attempt) as attempt, done, concat('=', result) as result from ${to.name(table)} where id = ${to.value(ownKey(db.dialect, key), 'key')} for update`,
   )
   const [row] = (await db.run(text, values)).rows
   if (row === undefined) return undefined
   return {
-    attempt: String(columnOf(row, 'attempt', table)),
+    attempt: textOf(row, 'attempt', table),
     done: Number(columnOf(row, 'done', table)) === 1,
-    result: parseResult(columnOf(row, 'result', table)),
+    result: parseResult(textOf(row, 'result', table)),
   }
+}
+
+/** A result that is NULL is '' from PostgreSQL and null from MySQL, where `concat` differs. */
+function textOf(row: SqlRow, column: string, table: string): string {
+  const value = columnOf(row, column, table)
+  const text = types.isUint8Array(value) ? Buffer.from(value).toString() : value
+  if (text === null) return ''
+  if (typeof text === 'string' && text.startsWith('=')) return text.slice(1)
+  throw new TypeError(
+    `${table}: the client has converted the text of ${column} to ${describe(text)}; once() needs it unchanged: give it a client without such a typeCast, type parser or transform`,
+  )
 }
 
 /**
@@ -105,8 +120,8 @@ function toJson(key: string, result: unknown): string | null {
   }
 }
 
-function parseResult(json: unknown): unknown {
-  return json === null || json === undefined ? undefined : JSON.parse(String(json))
+function parseResult(json: string | null): unknown {
+  return json === null || json === '' ? undefined : JSON.parse(json)
 }
 
 /** Parameters: result, key. */

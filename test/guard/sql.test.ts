@@ -395,7 +395,10 @@ test('once: the first result is the copy that is kept, and what JSON cannot tell
     async run(text, values) {
       sent.push(text)
       if (text.startsWith('insert')) attempt = values[1]
-      return { rows: text.startsWith('select') ? [{ attempt, done: 0, result: null }] : [], changed: 1 }
+      return {
+        rows: text.startsWith('select') ? [{ attempt: `=${attempt}`, done: 0, result: '=' }] : [],
+        changed: 1,
+      }
     },
   }
   const at = new Date(0)
