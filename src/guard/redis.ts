@@ -40,7 +40,10 @@ export async function guardedCommands(
   if (fenceKey === '') throw new RangeError('fenceKey must not be empty')
   if (keys.includes(fenceKey))
     throw new RangeError(`keys has the fence key ${describe(fenceKey)}: the guard itself writes it`)
-  const words = commands.flatMap((command) => [command.length, ...command].map(String))
+  const words = commands.flatMap((command, at) => [
+    String(command.length),
+    ...command.map((word) => toWord(word, `a word of command ${at + 1}`)),
+  ])
   return fenced(client, fence, [fenceKey, ...keys], [fenceKey, ...words])
 }
 
@@ -69,6 +72,17 @@ async function fenced(
   throw new StaleTokenError(fence.name, fence.token, tokenFrom(replies[0], describe(keys[0])))
 }
 
+/** `String` would write "undefined", "NaN" or "[object Object]" over what is there. @throws TypeError, RangeError before anything is sent */
+function toWord(value: unknown, what: string): string {
+  if (typeof value === 'string') return value
+  if (typeof value === 'bigint' || (typeof value === 'number' && Number.isFinite(value))) return String(value)
+  if (typeof value === 'number')
+    throw new RangeError(`${what} is ${value}; Redis would keep the text "${value}": give a finite number`)
+  throw new TypeError(
+    `${what} is ${describe(value)}; Redis keeps text: give a string or a number, such as JSON.stringify(value)`,
+  )
+}
+
 export interface GuardedValue {
   readonly key: string
   readonly value: string | number
@@ -83,7 +97,7 @@ export async function guardedSet(
   { key, value, fence, fenceKey: beside = fenceKey(key) }: GuardedValue,
 ): Promise<void> {
   if (key === beside) throw new RangeError(`${describe(key)} cannot keep both the value and its fence`)
-  await fenced(client, fence, [beside, key], ['', 'SET', String(value)])
+  await fenced(client, fence, [beside, key], ['', 'SET', toWord(value, 'value')])
 }
 
 /**

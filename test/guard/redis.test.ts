@@ -68,6 +68,49 @@ describe('the guard in Redis', () => {
     await assert.rejects(broken, { rule: 'the newest token wins when all write at once' })
   })
 
+  test('a value that is neither text nor a finite number is refused by name, and nothing is written', async () => {
+    const client = new Redis(server.url)
+    await client.set('kept', 'before')
+    const fence = { name: 'kept', token: 5 }
+    const at = { fence, fenceKey: fenceKey('kept'), keys: ['kept'] }
+    for (const value of [
+      undefined,
+      null,
+      {},
+      [1],
+      true,
+      Symbol('x'),
+      () => 1,
+      new Date(0),
+      Buffer.from('x'),
+    ]) {
+      const error = {
+        name: 'TypeError',
+        message: /^(?:value|a word of command 1) is .*give a string or a number/,
+      }
+      await assert.rejects(guardedSet(client, { key: 'kept', value: value as never, fence }), error)
+      await assert.rejects(
+        guardedCommands(client, { ...at, commands: [['SET', 'kept', value as never]] }),
+        error,
+      )
+    }
+    for (const value of [Number.NaN, Number.POSITIVE_INFINITY]) {
+      const error = {
+        name: 'RangeError',
+        message: /^(?:value|a word of command 1) is .*give a finite number/,
+      }
+      await assert.rejects(guardedSet(client, { key: 'kept', value, fence }), error)
+      await assert.rejects(guardedCommands(client, { ...at, commands: [['SET', 'kept', value]] }), error)
+    }
+    assert.equal(await client.get('kept'), 'before')
+    assert.equal(await client.get(fenceKey('kept')), null)
+    for (const value of ['', 'a\0b', 1e21, -0.5]) {
+      await guardedSet(client, { key: 'kept', value, fence })
+      assert.equal(await client.get('kept'), String(value))
+    }
+    client.disconnect()
+  })
+
   test('several commands are run in one step, with their replies, or none of them', async () => {
     const client = new Redis(server.url)
     const at = (token: number) => ({
