@@ -106,7 +106,7 @@ const mariadbOf = (url: string) => {
     database: pathname.slice(1),
     allowPublicKeyRetrieval: true,
   }
-  return createMariadbPool({ ...options, connectionLimit: 1, acquireTimeout: 3_000 })
+  return createMariadbPool({ ...options, connectionLimit: 1 })
 }
 
 const clients: Readonly<Record<string, readonly [start: typeof startPostgres | typeof startMysql, Connect]>> =
