@@ -5,7 +5,7 @@
 // The three libraries of the command line are included; the clients of stores are not.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
-import { basename, dirname, join, relative, resolve } from 'node:path'
+import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import {
   type BuildOptions,
@@ -132,7 +132,7 @@ async function bundle(plugin: Plugin, points: Readonly<Record<string, string>>):
     plugins: [plugin],
     external: [...Object.keys(manifest.peerDependencies), '@nestjs/*', 'rxjs'],
     legalComments: 'none',
-    // The package stays under its bound of 2.5 MB. The library itself stays readable in a debugger, except for the suite: see `isSuite`.
+    // The package stays under its bound of 2.5 MB. The library itself stays readable in a debugger, except for what tests it: see `isForTesters`.
     minifyWhitespace: plugin === commandLine,
     minifySyntax: plugin === commandLine,
     charset: 'utf8',
@@ -146,9 +146,11 @@ async function bundle(plugin: Plugin, points: Readonly<Record<string, string>>):
 
 const short = { minifyWhitespace: true, minifySyntax: true, charset: 'utf8' } as const
 
-/** The conformance suite is the largest file, and needed only by authors of drivers. */
-function isSuite(path: string): boolean {
-  return basename(path) === 'conformance.js'
+/** The conformance suite is the largest file, and the checkers of histories another: only those who test a lock need them. */
+function isForTesters(path: string): boolean {
+  const { inputs = {} } = forUsers.metafile.outputs[relative(root, path)] ?? {}
+  const sources = Object.keys(inputs)
+  return sources.length > 0 && sources.every((source) => /^src\/(conformance|verify)\//.test(source))
 }
 
 /** What the licences of the bundled libraries ask for. */
@@ -176,5 +178,5 @@ const [forUsers, forShells] = await [
 rmSync(out, { recursive: true, force: true })
 mkdirSync(out, { recursive: true })
 for (const { path, contents, text } of [...forUsers.outputFiles, ...forShells.outputFiles])
-  writeFileSync(path, isSuite(path) ? (await transform(text, short)).code : contents)
+  writeFileSync(path, isForTesters(path) ? (await transform(text, short)).code : contents)
 writeFileSync(join(out, 'LICENSES.txt'), licences(forShells.metafile))

@@ -5,8 +5,6 @@
  * A thread takes 40 ms to start. The first process that has to wait for a lock therefore starts a standby thread: if the broker's
  * process dies, this thread only has to bind the address.
  */
-import { existsSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import type { BrokerCommand, BrokerStatus } from './broker-thread.js'
 import { errorMessage } from './runtime-directory.js'
@@ -17,6 +15,8 @@ interface Thread {
   /** The result of its orders; undefined while it is on standby. */
   started: Promise<BrokerStatus> | undefined
 }
+
+const bundled = ' (inside a bundle? holdfast must be external to it)'
 
 const threads = new Map<string, Thread>()
 const users = new Map<string, number>()
@@ -75,17 +75,17 @@ export function startBroker(orders: BrokerCommand): Promise<BrokerStatus> {
     worker.once('message', resolve)
     worker.once('error', (error) => resolve({ is: 'failed', why: explain(error) }))
     worker.once('exit', (code) =>
-      resolve({ is: 'failed', why: `the broker's thread ended with code ${code}` }),
+      resolve({ is: 'failed', why: `the broker's thread ended with code ${code}${bundled}` }),
     )
     worker.postMessage(orders)
   })
   return thread.started
 }
 
+/** Inside a bundle the file of the thread is missing, or it is not what it was. */
 function explain(error: unknown): string {
-  const path = fileURLToPath(new URL('./broker-thread.js', import.meta.url))
-  if (existsSync(path)) return errorMessage(error)
-  return `${path} is missing: a bundler has left it out; tell it that holdfast is external`
+  const missing = (error as { code?: unknown }).code === 'MODULE_NOT_FOUND'
+  return `${errorMessage(error)}${missing ? bundled : ''}`
 }
 
 async function endThread(directory: string): Promise<void> {
