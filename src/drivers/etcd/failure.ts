@@ -2,7 +2,7 @@
 import { type Failure, failureClassifier, ServerRefusal } from '../kit/failure.js'
 
 /** Status codes of gRPC. */
-const codes = {
+export const codes = {
   invalid: 3,
   notFound: 5,
   denied: 7,

@@ -33,8 +33,7 @@ export class Message {
     for (const [name, given] of Object.entries(value)) {
       if (given === undefined) continue
       const field = this.#byName.get(name)
-      if (field === undefined)
-        throw new TypeError(`etcd: ${this.name} has no field ${describe(name)} over gRPC`)
+      if (field === undefined) throw new TypeError(`${this.name} has no field ${describe(name)} over gRPC`)
       if (!field.repeated) write(out, field, given, name)
       else for (const one of given as readonly unknown[]) write(out, field, one, name)
     }
@@ -96,7 +95,7 @@ function read(reader: Reader, { type }: Field): unknown {
 
 function toBytes(value: unknown, name: string): Buffer {
   if (typeof value !== 'string')
-    throw new TypeError(`etcd: ${name} must be a string in base64, got ${describe(value)}`)
+    throw new TypeError(`${name} must be a string in base64, got ${describe(value)}`)
   const bytes = Buffer.from(value, 'base64')
   // `Buffer.from` passes over what is not base64.
   const digits = value.endsWith('==')
@@ -105,19 +104,19 @@ function toBytes(value: unknown, name: string): Buffer {
       ? value.length - 1
       : value.length
   if (bytes.length !== Math.floor((digits * 3) / 4))
-    throw new TypeError(`etcd: ${name} must be in base64, got ${describe(value)}`)
+    throw new TypeError(`${name} must be in base64, got ${describe(value)}`)
   return bytes
 }
 
 function toNumber(value: unknown, name: string): number | bigint {
   if (Number.isSafeInteger(value)) return value as number
   if (typeof value !== 'string' || !/^-?\d{1,20}$/.test(value))
-    throw new TypeError(`etcd: ${name} must be a whole number, got ${describe(value)}`)
+    throw new TypeError(`${name} must be a whole number, got ${describe(value)}`)
   return value.length < 16 ? Number(value) : BigInt(value)
 }
 
 function toEnum(names: readonly string[], value: unknown, name: string): number {
   const at = names.indexOf(value as string)
-  if (at < 0) throw new TypeError(`etcd: ${name} must be one of ${names.join(', ')}, got ${describe(value)}`)
+  if (at < 0) throw new TypeError(`${name} must be one of ${names.join(', ')}, got ${describe(value)}`)
   return at
 }

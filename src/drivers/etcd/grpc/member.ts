@@ -6,8 +6,10 @@ import type { Clock } from '../../../core/clock.js'
 import { markRepeated } from '../../kit/failure.js'
 import { NoResponseError, type TlsOptions } from '../../kit/http.js'
 import type { Header, WatchReply } from '../api-types.js'
+import { codes, Refusal } from '../failure.js'
 import type { Member, Method, Reply } from '../member.js'
 import type { GrpcModule } from './client.js'
+import type { Message } from './codec.js'
 import { asIs, Connection, cancelLater } from './connection.js'
 import { DroppedError, garbledError, lateError, toError } from './failure.js'
 import { KeepAlives } from './keep-alives.js'
@@ -69,8 +71,8 @@ export class GrpcMember implements Member {
     login: string | undefined,
   ): Promise<object> {
     if (method === 'keepAlive') return this.#keepAlives.send((ask as { ID: string }).ID, sent, timeout, login)
-    const { ask: askOf, reply } = calls[method]
-    const bytes = await this.#call(calls[method].path, askOf.encode(ask), sent, timeout, login)
+    const { path, ask: askOf, reply } = calls[method]
+    const bytes = await this.#call(path, encode(askOf, ask), sent, timeout, login)
     let is: { readonly header?: Header }
     try {
       is = reply.decode(bytes)
@@ -121,5 +123,14 @@ export class GrpcMember implements Member {
       const cancel = () => cancelLater(call)
       this.#pending.add(cancel)
     })
+  }
+}
+
+/** @throws Refusal, as from the gateway: nothing was sent */
+function encode(message: Message, ask: object): Buffer {
+  try {
+    return message.encode(ask)
+  } catch (error) {
+    throw new Refusal(codes.invalid, (error as Error).message)
   }
 }
