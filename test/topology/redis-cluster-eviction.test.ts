@@ -9,7 +9,6 @@ import { type Version, versions } from '../drivers/redis/support/versions.js'
 import { leakCheck } from '../support/leaks.js'
 import { startCluster } from '../support/servers/redis-cluster.js'
 import type { RedisServer } from '../support/servers/redis-node.js'
-import { until } from '../support/until.js'
 
 // A master that is silent for a while is not replaced.
 const cluster = await startCluster({ replicas: 1, nodeTimeout: 60_000 })
@@ -108,20 +107,6 @@ for (const version of versions) {
       silent.resume()
     }
     await cluster.settled()
-  })
-
-  test(`H21: by default one master of three that may evict is reported (${version.name})`, async (t) => {
-    const { evicting, others } = await namesFor(`reported ${version.name}`)
-    await policy(await ownerOf(evicting), 'allkeys-lru')
-    const warned: string[] = []
-    const note = (warning: Error & { code?: string }) => void warned.push(warning.code ?? '')
-    process.on('warning', note)
-    t.after(() => process.off('warning', note))
-    for (let n = 1; n <= 6; n++) {
-      const locks = await locksOn(t, version, {})
-      await locks.mutex(others[0]).run(ignored)
-      await until(() => warned.filter((code) => code === 'HOLDFAST_REDIS_EVICTION').length === n)
-    }
   })
 }
 

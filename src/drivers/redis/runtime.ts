@@ -63,11 +63,7 @@ export function createRuntime(
   const { replicas, replicaTimeout } = settings
   const needed = { needed: replicas, timeout: replicaTimeout }
   const pipeline = createPipeline(connection, clock, settings.commandTimeout, header, needed, {
-    up() {
-      // Perhaps a master has joined.
-      server.changed()
-      check()
-    },
+    up: () => check(),
     answer: (now) => server.isCurrent(now),
   })
   const server = createServer(connection, settings, clock, env.id().slice(0, 16), () => subscriber.move())

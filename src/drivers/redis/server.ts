@@ -64,7 +64,6 @@ export function createServer(
   let longest = settings.maxTtl
   let at = -1
   let asking: Promise<void> | undefined
-  let looking = false
   const look = createEvictionCheck(connection, settings.eviction)
   let heardAt = Number.NEGATIVE_INFINITY
   let movedAt = Number.NEGATIVE_INFINITY
@@ -129,25 +128,10 @@ export function createServer(
   const known = (epoch: number) => {
     // The reply to the next request may come from a server that has been replaced.
     if (at === epoch && !wasSilent()) return undefined
-    if (connection.cluster) return void lookAround(epoch)
     asking ??= ask(epoch).finally(() => {
       asking = undefined
     })
     return asking
-  }
-
-  /** No request waits for it: one master that does not answer must not keep the locks of the others. */
-  const lookAround = (epoch: number) => {
-    at = epoch
-    if (looking || settings.eviction === 'ignore') return
-    looking = true
-    withinTime(clock, settings.commandTimeout, look())
-      .catch(() => {
-        at = -1
-      })
-      .finally(() => {
-        looking = false
-      })
   }
 
   return {
