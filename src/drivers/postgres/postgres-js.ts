@@ -17,7 +17,6 @@ import type {
 import { findCode, isEndOfConnection } from './failure.js'
 import { behindGuard, scriptUnlessInside, toRefusal, type Unsafe, unlessInside } from './own-transaction.js'
 import { assertNoSerializer, toParameters } from './parameters.js'
-import { listenOver, onConnectionEnds } from './postgres-js-listener.js'
 
 /** Bytes, which no option of the instance but `transform.row` changes; not so where somebody has wrapped it, and it gives plain promises. */
 export function raw(query: PostgresJsQuery | PromiseLike<unknown>): PromiseLike<unknown> {
@@ -38,6 +37,8 @@ export function toAnswer(rows: unknown): Answer {
     'transform.row of the instance of postgres.js changes the answers of the server; give the locks an instance without it',
   )
 }
+
+const nothing = () => undefined
 
 /** How often a statement is sent while it meets connections on which it does nothing; each time on another connection, if there are any. */
 const maxTries = 3
@@ -78,9 +79,40 @@ export function fromPostgresJs(sql: PostgresJs): Database {
       query: (text, values) => query(text, values),
       script: async (text) => void (await script(text)),
       ended: (gone) => onConnectionEnds(sql.options, gone),
-      listen: (channel, onPayload, up) => listenOver(sql, channel, onPayload, up),
+      listen: (channel, onPayload, up) =>
+        new Promise((resolve) => {
+          // If it cannot connect, postgres.js tries again by itself; every further call would add another listener to that try.
+          const listening = sql.listen(channel, onPayload, () => {
+            up()
+            resolve(stop)
+          })
+          const stop = () => listening.then(({ unlisten }) => unlisten().then(nothing, nothing), nothing)
+          // Early versions do not call back.
+          listening.then(() => resolve(stop), nothing)
+        }),
     },
   }
+}
+
+/** Listeners for the ends of an instance's connections, by its options object. */
+const endHooks = new WeakMap<object, Set<() => void>>()
+
+/** postgres.js reports the end of a connection only to its `onclose` option. An `onclose` set before is still called. */
+function onConnectionEnds(options: PostgresJs['options'], gone: () => void): () => void {
+  let all = endHooks.get(options)
+  if (all === undefined) {
+    const listeners = new Set<() => void>()
+    const { onclose: before } = options as { readonly onclose?: (id: unknown) => unknown }
+    const onclose = (id: unknown) => {
+      for (const listener of listeners) listener()
+      return before?.(id)
+    }
+    Object.assign(options, { onclose })
+    endHooks.set(options, listeners)
+    all = listeners
+  }
+  all.add(gone)
+  return () => void all.delete(gone)
 }
 
 /** The part of a result that identifies its connection. */

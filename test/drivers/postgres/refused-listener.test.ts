@@ -1,12 +1,11 @@
 // An instance of postgres.js listens on a connection of its own, which the server may refuse for as long as it likes.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
-import { createLocks, type Locks } from 'holdfast'
+import { createLocks } from 'holdfast'
 import { type PostgresOptions, postgres } from 'holdfast/postgres'
 import postgresJs from 'postgres'
 import { leakCheck } from '../../support/leaks.js'
-import { startProxy } from '../../support/proxy.js'
-import { type PostgresServer, startPostgres } from '../../support/servers/postgres.js'
+import { startPostgres } from '../../support/servers/postgres.js'
 import { until } from '../../support/until.js'
 
 const server = await startPostgres()
@@ -63,69 +62,6 @@ for (const strategy of ['row', 'session'] as const) {
     await until(async () => (await server.sql(told)).length === 1, { what: 'the channel' })
     await next.release()
     await (await later).release()
-  })
-}
-
-/** A primary that has the tables, its standby, and a cable that leads to the primary. */
-async function twoServers(t: TestContext) {
-  const primary = await startPostgres()
-  t.after(() => primary.stop())
-  const first = createLocks(postgres({ pool: instance(t, primary.port) as never }))
-  await first.mutex('made').run(() => undefined)
-  await first.close()
-  const standby = await startPostgres({ standbyOf: primary, settings: { log_statement: 'all' } })
-  t.after(() => standby.stop())
-  const target = { port: primary.port }
-  const cable = await startProxy(target)
-  t.after(() => cable.stop())
-  const toStandby = () => {
-    target.port = standby.port
-    cable.reset()
-  }
-  return { primary, standby, cable, toStandby }
-}
-
-function instance(t: TestContext, port: number) {
-  const sql = postgresJs({
-    ...{ host: '127.0.0.1', port, user: 'postgres', database: 'postgres' },
-    ...{ max: 1, max_lifetime: null, backoff: () => 0.05, fetch_types: false },
-  })
-  t.after(() => sql.end({ timeout: 1 }))
-  return sql
-}
-
-const count = (server: PostgresServer, what: RegExp) => server.log().match(what)?.length ?? 0
-const sentTo = (server: PostgresServer) => count(server, /(?:execute|statement).*: listen "/g)
-const refusedBy = (server: PostgresServer) => count(server, /cannot execute LISTEN during recovery/g)
-
-for (const strategy of ['row', 'session'] as const) {
-  test(`${strategy}: a standby that has refused the LISTEN is listened to once it is promoted`, async (t) => {
-    const { primary, standby, cable, toStandby } = await twoServers(t)
-    const over = (port: number) => {
-      const locks = createLocks(postgres({ pool: instance(t, port) as never, strategy }))
-      t.after(() => locks.close())
-      return locks
-    }
-    const a = over(cable.port)
-    /** Another process holds the lock, and releases it once this one waits for it. */
-    const handOver = async (from: Locks, name: string) => {
-      const held = await from.mutex(name).acquire()
-      const waits = a.mutex(name).acquire({ wait: 120_000 })
-      await until(async () => (await from.inspect(name)).waiters.length === 1, { what: 'the waiter' })
-      await held.release()
-      await (await waits).release()
-    }
-    // Its channel is up before its connections lead to the standby.
-    await handOver(over(primary.port), 'before')
-    await standby.caughtUp()
-    await standby.cutOff()
-    toStandby()
-    const waits = a.mutex('after').acquire({ wait: 120_000 })
-    await until(() => refusedBy(standby) > 0, { what: 'the standby to refuse' })
-    await standby.promote()
-    await (await waits).release()
-    await until(() => sentTo(standby) > refusedBy(standby), { what: 'another LISTEN' })
-    await handOver(over(standby.port), 'told')
   })
 }
 
