@@ -8,7 +8,6 @@ import { describe } from '../../core/name.js'
 import type { Emitter } from './events.js'
 import { fromIoredis } from './ioredis.js'
 import { fromNodeRedis } from './node-redis.js'
-import type { AskNode } from './scan.js'
 
 export type Reply = string | number | null | readonly Reply[]
 
@@ -49,8 +48,6 @@ export interface Connection {
   ): Promise<readonly [Reply, number]>
   /** A command without keys, on any node. */
   command(name: string, ...args: readonly string[]): Promise<Reply>
-  /** Each master that the client knows; connects to them if need be. */
-  masters(): AsyncIterable<AskNode>
   /**
    * Matching key names from every master, page by page, including `keyPrefix`. Fails when some slots are served by no node in
    * reach.

@@ -143,12 +143,15 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
 
     command: (...command) => one(client, command).catch(throwLast),
 
-    async *masters() {
-      if (cluster && client.nodes?.('master').length === 0) await client.call('PING')
-      for (const node of client.nodes?.('master') ?? [client]) yield (...command) => one(node, command)
-    },
-
-    scan: (pattern) => scanAll(connection.masters, pattern, cluster),
+    scan: (pattern) =>
+      scanAll(
+        async function* () {
+          if (cluster && client.nodes?.('master').length === 0) await client.call('PING')
+          for (const node of client.nodes?.('master') ?? [client]) yield (...command) => one(node, command)
+        },
+        pattern,
+        cluster,
+      ),
 
     watch(down, up) {
       const stops = [

@@ -57,8 +57,7 @@ export function fromNodeRedis(given: NodeRedis, clock: Clock): Connection {
       return [ran as Reply, toCount('WAIT', waited)]
     },
     command: (...args) => way.send(undefined, args) as Promise<Reply>,
-    masters: () => way.masters(),
-    scan: (pattern) => scanAll(connection.masters, pattern, way.cluster),
+    scan: (pattern) => scanAll(() => way.masters(), pattern, way.cluster),
     watch(down, up) {
       const moved = () => {
         down()
