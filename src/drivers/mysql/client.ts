@@ -8,7 +8,7 @@
 import { describe } from '../../core/name.js'
 import { borrow, type Socket } from './borrow.js'
 import { configuredDatabase } from './database.js'
-import { assertReadable } from './readable.js'
+import { assertReadable, unreadable } from './readable.js'
 
 /** Rows as plain arrays, whatever the options of the pool say. */
 interface QueryOptions {
@@ -109,7 +109,13 @@ export async function queryOn(connection: Pick<MysqlConnection, 'query'>, sql: s
   const mariadb = 'batch' in connection
   const typeCast = (_column: unknown, next: () => unknown) => next()
   const form = { rowsAsArray: true, nestTables: false, typeCast }
-  const answer = toAnswer(await connection.query({ sql, ...form }), mariadb)
+  let result: unknown
+  try {
+    result = await connection.query({ sql, ...form })
+  } catch (error) {
+    throw unreadable(error)
+  }
+  const answer = toAnswer(result, mariadb)
   assertReadable(answer.rows)
   // It reports the state beside the reply, not in a row.
   const { status } = (connection as { readonly info?: { readonly status?: unknown } }).info ?? {}

@@ -62,7 +62,7 @@ export function createConnections(
     const { identity, query } = connection
     if (seenConnections.has(identity)) return
     const { rows } = await withTimeout(clock, timeout, query(expiryExpression)).catch((error) => {
-      if (isRefusal(error)) return { rows: [] }
+      if (isRefusal(error) && !isLeft(error)) return { rows: [] }
       throw error
     })
     if (closed || seenConnections.has(identity)) return

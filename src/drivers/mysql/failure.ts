@@ -30,6 +30,7 @@ const leftErrors: Readonly<Record<number, string>> = {
   1100: 'LOCK TABLES; send UNLOCK TABLES',
   1104: 'a small max_join_size; set it or sql_big_selects to DEFAULT',
   1223: 'FLUSH TABLES WITH READ LOCK; send UNLOCK TABLES',
+  1064: 'a character_set_client of armscii8, in which it understands no statement; set it to utf8mb4 (or it is older than MariaDB 10.6 and MySQL 8)',
   1399: 'an XA transaction; end it',
   1267: otherCollation,
   1270: otherCollation,
@@ -107,7 +108,6 @@ const permanentErrors: Readonly<Record<number, string>> = {
   1142: 'the user lacks a right; it needs SELECT, INSERT, UPDATE, DELETE on the tables, and CREATE unless `holdfast schema` was run',
   1143: 'the user lacks a right on a column',
   1146: 'its tables are missing; run what `holdfast schema` prints',
-  3144: 'its connections use the character set binary, over which it takes no JSON; choose utf8mb4 in the options of the pool',
 }
 
 /** The pool itself ran out or was closed: codes of mysql2 and of mariadb. */
@@ -125,7 +125,8 @@ export function toFailure(error: unknown): Failure {
   }
   const where = 'the application has left this on connections of the pool, or it is set for all of them'
   if (error instanceof UnreadableAnswerError) {
-    const what = 'a character_set_results of two or four bytes a character; set it to utf8mb4'
+    const what =
+      'a character_set_results or character_set_client that the client does not read, as utf16, swe7 or dec8; set it to utf8mb4'
     return failure(true, false, `${message}; ${where}: ${what}`, error)
   }
   const left = errno === undefined ? undefined : leftErrors[errno]

@@ -4,8 +4,17 @@
  */
 import type { Value } from './client.js'
 
-/** The connection was left with a `character_set_results` that the client does not read. */
+/** The connection was left with a character set that the client does not read. */
 export class UnreadableAnswerError extends Error {}
+
+/**
+ * The clients do not know every character set (`swe7`, `dec8`, `hp8`, …): mysql2 decodes no answer in one, and neither encodes a statement.
+ * @returns an UnreadableAnswerError for what their decoder, iconv-lite, says then; any other error as it is
+ */
+export function unreadable(error: unknown): unknown {
+  const isUnknown = error instanceof Error && error.message.includes('Encoding not recognized')
+  return isUnknown ? new UnreadableAnswerError(error.message, { cause: error }) : error
+}
 
 /**
  * What comes from outside is in binary columns, which no character set changes. Texts of the driver are ASCII, its numbers whole and not

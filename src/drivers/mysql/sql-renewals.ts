@@ -5,7 +5,16 @@
  * Every matching row is changed (`version`), so the count of rows means the same with and without the client's flag `FOUND_ROWS`.
  */
 import type { Tables } from './schema.js'
-import { bytes, type HoldRow, jsonPath, later, noSooner, sharedEnd, sharedEntry } from './sql.js'
+import {
+  bytes,
+  containsPath,
+  type HoldRow,
+  jsonPath,
+  later,
+  noSooner,
+  sharedEnd,
+  sharedEntry,
+} from './sql.js'
 
 /** A hold and how long it is proven to be valid, in ms. */
 export interface VerifiedHold {
@@ -107,7 +116,11 @@ function each(
 }
 
 const containsAll = (held: readonly HoldRow[]) =>
-  `JSON_CONTAINS_PATH(COALESCE(l.sharers, '{}'), 'all', ${held.map(({ claim }) => jsonPath(claim.attempt)).join(', ')})`
+  containsPath(
+    'l.sharers',
+    'all',
+    held.map(({ claim }) => jsonPath(claim.attempt)),
+  )
 
 const replaced = (held: readonly HoldRow[]) =>
   `JSON_REPLACE(l.sharers, ${held.map((one) => `${jsonPath(one.claim.attempt)}, ${sharedEntry(one, noSooner(sharedEnd(one.claim, 'l.'), `${later} + ${micros(one.claim.ttl)}`, 'l.'))}`).join(', ')})`

@@ -65,9 +65,16 @@ export const expiryExpression: string = `SELECT CONCAT_WS(' ', HEX(@@hostname), 
 const chars = (value: string) => (value === '' ? `''` : `CONVERT(${bytes(value)} USING utf8mb4)`)
 const whole = (value: number) => String(Math.round(value))
 const micros = (ms: number) => whole(ms * 1000)
+/** Literals of JSON are in utf8mb4, whatever the character set of the connection is: the server stores what they are in that one, or matches nothing. */
+const json = (value: string) => `_utf8mb4'${value}'`
+/** @param sharers the column */
+export const sharersOf = (sharers: string): string => `COALESCE(${sharers}, ${json('{}')})`
 /** Attempt ids are hexadecimal; anything else could leave the path. */
-export const jsonPath = (attempt: string): string => `'$."${attempt.replace(/[^\w-]/g, '_')}"'`
-const holds = (attempt: string) => `JSON_CONTAINS_PATH(COALESCE(sharers, '{}'), 'one', ${jsonPath(attempt)})`
+export const jsonPath = (attempt: string): string => json(`$."${attempt.replace(/[^\w-]/g, '_')}"`)
+/** @param how many of the paths there must be */
+export const containsPath = (sharers: string, how: 'one' | 'all', paths: readonly string[]): string =>
+  `JSON_CONTAINS_PATH(${sharersOf(sharers)}, ${json(how)}, ${paths.join(', ')})`
+const holds = (attempt: string) => containsPath('sharers', 'one', [jsonPath(attempt)])
 
 export const letters: { readonly exclusive: 'x'; readonly shared: 's'; readonly permits: 'p' } = {
   exclusive: 'x',
@@ -216,7 +223,7 @@ function entry(
   until: string = `${later} + ${micros(claim.ttl)}`,
 ): string {
   const rest = ` ${micros(claim.ttl)} ${encodeURIComponent(by) || '-'} ${encodeURIComponent(claim.note ?? '') || '-'}`
-  return `CONCAT('${whole(take)} ', ${token}, ' ', ${since}, ' ', ${until}, ${chars(rest)})`
+  return utf8(`CONCAT('${whole(take)} ', ${token}, ' ', ${since}, ' ', ${until}, ${chars(rest)})`)
 }
 
 /** A shared hold or permits, beside existing ones. */
@@ -225,7 +232,7 @@ function sharedHold(taking: AcquireParameters, token: string): HoldStart {
   const { mode, attempt } = claim
   const [take, of, kind] = [permitCount(mode), permitLimit(mode), letters[mode.kind]]
   const seen = guard.is === 'unchanged'
-  const beside = seen ? chars(guard.beside) : `IF(until <= ${now}, '{}', COALESCE(sharers, '{}'))`
+  const beside = seen ? chars(guard.beside) : `IF(until <= ${now}, ${json('{}')}, ${sharersOf('sharers')})`
   const taken = seen ? whole(guard.taken) : `IF(until <= ${now}, 0, taken)`
   const until = seen ? whole(guard.until) : 'until'
   const room = kind === 's' ? '' : ` AND permits = ${whole(of)} AND taken + ${whole(take)} <= ${whole(of)}`
@@ -334,7 +341,7 @@ WHERE name = ${bytes(name)} AND kind IN ('s', 'p') AND ${holds(attempt)}`
  * @returns id: not 0 if it was held
  */
 export function downgrade(tables: Tables, { claim, since, by }: HoldRow, last: number): string {
-  const alone = `JSON_SET('{}', ${jsonPath(claim.attempt)}, ${entry(1, `'${whole(last)}'`, `'${whole(since)}'`, claim, by)})`
+  const alone = `JSON_SET(${json('{}')}, ${jsonPath(claim.attempt)}, ${entry(1, `'${whole(last)}'`, `'${whole(since)}'`, claim, by)})`
   return `UPDATE ${tables.locks} SET version = version + 1, kind = 's', owner = NULL, sharers = ${alone}, taken = 1, permits = 0,
   until = ${later} + ${micros(claim.ttl)}, token = ${whole(last)}, top = LAST_INSERT_ID(${whole(last)})
 WHERE name = ${bytes(claim.name)} AND kind = 'x' AND owner = ${bytes(claim.attempt)}`
@@ -345,7 +352,7 @@ export function create(tables: Tables, name: string): string {
   return `INSERT IGNORE INTO ${tables.locks} (name, top) VALUES (${bytes(name)}, ${later})`
 }
 
-const lockColumns = `l.kind, l.owner, l.until, l.token, l.top, l.version, l.ttl, l.since, CAST(l.sharers AS CHAR) AS sharers, l.taken, l.permits,
+const lockColumns = `l.kind, l.owner, l.until, l.token, l.top, l.version, l.ttl, l.since, CAST(l.sharers AS BINARY) AS sharers, l.taken, l.permits,
   l.line_until, l.by_whom, l.note`
 
 const orphaned = (tables: Tables) =>
@@ -370,7 +377,7 @@ export function readRow(tables: Tables, { name, mode }: Claim, ticket: number | 
   const of = whole(permitLimit(mode))
   const line = `FROM ${tables.waiters} w WHERE w.name = ${bytes(name)}${before} AND ${fresh('w')}`
   const wanted = `(SELECT SUM(IF(w.kind = 'p' AND w.permits = ${of}, w.take, ${of})) ${line})`
-  const first = `(SELECT CONCAT(w.id, ' ', w.seen) ${line} ORDER BY w.id LIMIT 1)`
+  const first = `(SELECT CONCAT(w.id, x'20', w.seen) ${line} ORDER BY w.id LIMIT 1)`
   return `SELECT ${now} AS time, ${lockColumns}, ${orphaned(tables)} AS orphaned,
   (SELECT COUNT(*) ${line}) AS ahead, ${mode.kind === 'permits' ? wanted : '0'} AS wanted, ${ticket === undefined ? 'NULL' : first} AS first_ahead, ${present} AS present
 FROM ${tables.locks} l WHERE l.name = ${bytes(name)} LIMIT 1`

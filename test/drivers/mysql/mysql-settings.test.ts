@@ -52,19 +52,33 @@ describe('MySQL', { concurrency: false }, () => {
     ['mysql2', { charset: 'BINARY' }],
     ['mariadb', { collation: 'BINARY' }],
   ] as const) {
-    it(`readers and permits over connections with the character set binary are refused with the remedy (${what})`, async (t) => {
-      const place = { host: server.host, port: server.port, user: 'plain', database: 'holdfast', ...option }
+    it(`readers and permits work over connections with the character set binary (${what})`, async (t) => {
+      const place = { host: server.host, port: server.port, user: 'plain', database: 'holdfast' }
+      const set = { ...place, ...option }
       const pool =
-        what === 'mysql2' ? createPool(place) : createMariadb({ ...place, allowPublicKeyRetrieval: true })
-      const locks = createLocks(mysql({ pool }))
+        what === 'mysql2' ? createPool(set) : createMariadb({ ...set, allowPublicKeyRetrieval: true })
+      const plain = createPool(place)
+      const [locks, others] = [createLocks(mysql({ pool })), createLocks(mysql({ pool: plain }))]
       t.after(async () => {
-        await locks.close()
-        await pool.end()
+        await Promise.all([locks.close(), others.close()])
+        await Promise.all([pool.end(), plain.end()])
       })
-      await locks.mutex('binary').run(() => undefined)
-      const refusal = { code: 'BACKEND', message: /\(3144\): .*choose utf8mb4 in the options of the pool/ }
-      await assert.rejects(locks.readWrite('binary').read.acquire(), refusal)
-      await assert.rejects(locks.semaphore('binary seats', { permits: 2 }).acquire(), refusal)
+      const both = [
+        [locks, others],
+        [others, locks],
+      ] as const
+      for (const [a, b] of both) {
+        const first = await a.readWrite('binary').read.acquire()
+        const second = await b.readWrite('binary').read.acquire()
+        await first.extend()
+        assert.equal((await a.inspect('binary')).holders.length, 2)
+        assert.equal(await first.release(), 'released')
+        assert.equal(await a.readWrite('binary').write.tryAcquire(), undefined)
+        assert.equal(await second.release(), 'released')
+        const seat = await a.semaphore('binary seats', { permits: 1 }).acquire()
+        assert.equal(await b.semaphore('binary seats', { permits: 1 }).tryAcquire(), undefined)
+        assert.equal(await seat.release(), 'released')
+      }
     })
   }
 })

@@ -32,14 +32,15 @@ export function createSessions({ pool, commandTimeout }: Settings, clock: Clock,
     const ask = (statement: string) => withTimeout(clock, commandTimeout, connection.query(statement))
     try {
       // An application that shares the pool may have left a transaction or tables locked, another database in use, the time fixed, answers cut, or
-      // a character set that no client reads. Whatever `completion_type` says, no other transaction begins, and the connection stays.
+      // a character set in which statements or answers cannot be read. Whatever `completion_type` says, no other transaction begins, and the connection stays.
       await ask('ROLLBACK AND NO CHAIN NO RELEASE')
       await ask('UNLOCK TABLES')
       await ask('SET SESSION TRANSACTION READ WRITE')
-      await ask('SET character_set_results = utf8mb4')
+      // Before the character set: the client writes a name as its options say.
+      if (connection.database !== undefined) await ask(useDatabase(connection.database))
+      await ask('SET NAMES utf8mb4')
       const { rows } = await ask('SELECT @@autocommit AS autocommit LIMIT 1')
       if (number(rows[0]?.[0]) !== 1) await ask('SET autocommit = 1')
-      if (connection.database !== undefined) await ask(useDatabase(connection.database))
       await ask(
         `SET timestamp = DEFAULT, sql_select_limit = DEFAULT, sql_big_selects = 1, wait_timeout = ${seconds}`,
       )
