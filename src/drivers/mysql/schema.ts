@@ -73,7 +73,7 @@ function cells(prefix: string): string {
   version    BIGINT          NOT NULL DEFAULT 0,
   value      MEDIUMBLOB      NULL     COMMENT 'UTF-8; NULL: removed',
   ends       BIGINT          NOT NULL DEFAULT 0 COMMENT 'end of the value, in us since 1970, UTC',
-  id         VARBINARY(64)   NOT NULL DEFAULT '' COMMENT 'of the change that made it'
+  id         VARBINARY(64)   NOT NULL DEFAULT x'' COMMENT 'of the change that made it'
 ) ENGINE=InnoDB`
 }
 

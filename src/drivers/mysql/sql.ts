@@ -52,17 +52,15 @@ export const userLockName = (tables: Tables, name: string): string => userLock(t
 /** Every SELECT has a limit of its own: only then that of the connection (`sql_select_limit`) does not cut the answer. */
 const unlimited = 'LIMIT 18446744073709551615'
 
-/** Any text as a literal: hexadecimal, so nothing in the text can end the literal, whatever `sql_mode` and character set are. */
-export function bytes(value: string): string {
-  return value === '' ? `''` : `x'${Buffer.from(value).toString('hex')}'`
-}
+/** Any text as a literal: hexadecimal, so nothing in the text can end the literal, and none is NULL, whatever `sql_mode` and character set are. */
+export const bytes = (value: string): string => `x'${Buffer.from(value).toString('hex')}'`
 
 /**
  * Which server this is, and in which life: every start draws the fourth part of its UUIDs anew. So does putting the clock back.
  */
 export const expiryExpression: string = `SELECT CONCAT_WS(' ', HEX(@@hostname), @@port, SUBSTRING(UUID(), 20)) AS incarnation, @@lower_case_table_names AS lower_case LIMIT 1`
 
-const chars = (value: string) => (value === '' ? `''` : `CONVERT(${bytes(value)} USING utf8mb4)`)
+const chars = (value: string) => utf8(bytes(value))
 const whole = (value: number) => String(Math.round(value))
 const micros = (ms: number) => whole(ms * 1000)
 /** Literals of JSON are in utf8mb4, whatever the character set of the connection is: the server stores what they are in that one, or matches nothing. */

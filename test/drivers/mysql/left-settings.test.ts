@@ -2,7 +2,8 @@
 // statements for many rows refused.
 import assert from 'node:assert/strict'
 import { after, before, describe, it, type TestContext } from 'node:test'
-import { inTransaction } from 'holdfast/mysql'
+import { createLocks } from 'holdfast'
+import { inTransaction, mysql } from 'holdfast/mysql'
 import { createPool } from 'mysql2/promise'
 import { leakCheck } from '../../support/leaks.js'
 import { type Flavour, type MysqlServer, startMysql } from '../../support/servers/mysql.js'
@@ -19,6 +20,13 @@ const completions = ['SET completion_type = 1', 'SET completion_type = 2']
 /** Each character of a literal takes two bytes. */
 const wide = 'SET collation_connection = ucs2_bin'
 const others = ['SET sql_select_limit = 1', 'SET sql_select_limit = 0', 'SET sql_safe_updates = 1']
+/** How quotes, empty texts and assignments are read. */
+const modes: Readonly<Record<Flavour, string>> = {
+  mariadb: `SET sql_mode = 'ORACLE,NO_BACKSLASH_ESCAPES,EMPTY_STRING_IS_NULL,SIMULTANEOUS_ASSIGNMENT'`,
+  mysql: `SET sql_mode = 'ANSI,NO_BACKSLASH_ESCAPES,HIGH_NOT_PRECEDENCE,NO_UNSIGNED_SUBTRACTION'`,
+}
+/** The server understands no statement with a parenthesis or a comma. */
+const armenian = 'SET NAMES armscii8'
 
 for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
   describe(flavour, () => {
@@ -34,7 +42,14 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
     }
 
     for (const strategy of ['row', 'session'] as const) {
-      for (const statement of [...times, 'SET sql_select_limit = 0', wide, ...completions]) {
+      for (const statement of [
+        ...times,
+        'SET sql_select_limit = 0',
+        wide,
+        ...completions,
+        modes[flavour],
+        armenian,
+      ]) {
         it(`${strategy}: connections left after ${statement} hold what they say and take nothing from others`, async (t) => {
           const [a, b] = [start(t, strategy), start(t, strategy)]
           const name = `${strategy} ${statement}`
@@ -73,8 +88,8 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
       }
     }
 
-    for (const statement of times) {
-      it(`readers, several locks, cells and transactions do not follow the time after ${statement}`, async (t) => {
+    for (const statement of [...times, modes[flavour]]) {
+      it(`readers, several locks, cells and transactions work after ${statement}`, async (t) => {
         const [a, b] = [start(t, 'row'), start(t, 'row')]
         const name = `readers ${statement}`
         await leave(a.pool, statement)
@@ -109,6 +124,18 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
         }
       })
     }
+
+    it(`tables are created over connections left after ${modes[flavour]}`, async (t) => {
+      const pool = createPool({ uri: server.url, connectionLimit: size })
+      const locks = createLocks(mysql({ pool, prefix: 'left_' }))
+      t.after(async () => {
+        await locks.close()
+        await pool.end()
+      })
+      await leave(pool, modes[flavour])
+      await locks.mutex('first').run(() => undefined)
+      assert.equal(await locks.once('first', () => 1), 1)
+    })
   })
 }
 
