@@ -18,7 +18,7 @@ import { AutoResetEvent } from '../kit/auto-reset-event.js'
 import { cleanUp } from './cleanup.js'
 import { number } from './client.js'
 import { type Decision, decide, parseRow, toPrecondition } from './decision.js'
-import { toFailure } from './failure.js'
+import { findErrno, toFailure } from './failure.js'
 import type { HoldProof } from './hold.js'
 import type { Runtime } from './runtime.js'
 import * as sql from './sql.js'
@@ -41,7 +41,7 @@ export async function acquireMany(
   }
   const { signal } = wait
   try {
-    const proven = await orAborted(resolveAmbiguous(runtime, claims, signal), signal)
+    const proven = await orAborted(resolveAmbiguous(runtime, claims, signal, end), signal)
     if (proven === 'in part') await cleanUp(runtime, end, longest, false)
     return proven === 'in part' ? undefined : proven
   } catch (error) {
@@ -57,6 +57,7 @@ async function resolveAmbiguous(
   runtime: Runtime,
   claims: readonly Claim[],
   over: AbortSignal,
+  end: () => Promise<void>,
 ): Promise<readonly HoldProof[] | 'in part' | undefined> {
   const { execute, clock, tables, by, settings } = runtime
   const began = clock.now()
@@ -64,7 +65,13 @@ async function resolveAmbiguous(
   for (let misses = 1; !over.aborted && !runtime.closed; misses++) {
     const latest = await runtime.serverDeadline()
     const takings = claims.map((claim, i) => ({ claim, by, guard: guards[i] ?? tryLockRows, latest }))
-    const { id, sent } = await execute(acquireAll(tables, takings))
+    const answer = await execute(acquireAll(tables, takings)).catch((error: unknown) => {
+      // Where `sql_safe_updates` is on, the server takes no statement for many rows, but those for one.
+      if (findErrno(error) !== 1175) throw error
+      return undefined
+    })
+    if (answer === undefined) return oneByOne(runtime, claims, began, over, end)
+    const { id, sent } = answer
     if (id !== 0) return claims.map(({ ttl }) => ({ token: id, validUntil: deadline(sent, ttl), since: id }))
     const seen = await readAll(runtime, claims, began)
     if (!('guards' in seen)) return seen.held
@@ -74,6 +81,33 @@ async function resolveAmbiguous(
     if (misses > 1) await sleep(runtime, Math.min(2 ** misses, 20) * (0.5 + runtime.random()))
   }
   return undefined
+}
+
+/** One after the other: somebody may see some of them taken and released. @param end releases what was taken, if an error comes in between */
+async function oneByOne(
+  runtime: Runtime,
+  claims: readonly Claim[],
+  began: number,
+  over: AbortSignal,
+  end: () => Promise<void>,
+): Promise<readonly HoldProof[] | 'in part' | undefined> {
+  const seen = await readAll(runtime, claims, began)
+  if (!('guards' in seen)) return seen.held
+  const held: HoldProof[] = []
+  try {
+    for (const [i, claim] of claims.entries()) {
+      if (over.aborted || runtime.closed) return 'in part'
+      const latest = await runtime.serverDeadline()
+      const taking = { claim, by: runtime.by, guard: seen.guards[i] ?? tryLockRows, latest }
+      const { id, sent } = await runtime.execute(sql.acquire(runtime.tables, taking))
+      if (id === 0) return held.length > 0 ? 'in part' : undefined
+      held.push({ token: id, validUntil: deadline(sent, claim.ttl), since: id })
+    }
+  } catch (error) {
+    if (held.length > 0) await cleanUp(runtime, end, Math.max(...claims.map(({ ttl }) => ttl)), false)
+    throw error
+  }
+  return held
 }
 
 type LockedRows =

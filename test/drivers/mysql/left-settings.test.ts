@@ -88,7 +88,7 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
       }
     }
 
-    for (const statement of [...times, modes[flavour]]) {
+    for (const statement of [...times, modes[flavour], 'SET sql_safe_updates = 1']) {
       it(`readers, several locks, cells and transactions work after ${statement}`, async (t) => {
         const [a, b] = [start(t, 'row'), start(t, 'row')]
         const name = `readers ${statement}`
@@ -109,6 +109,11 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
           const both = await mine.all([mine.mutex(`${name} 1`), mine.mutex(`${name} 2`)]).acquire()
           for (const n of [1, 2]) assert.equal(await other.mutex(`${name} ${n}`).tryAcquire(), undefined)
           await both.release()
+          const next = mine.all([mine.mutex(`${name} 1`), mine.mutex(`${name} new`)])
+          const rival = await other.mutex(`${name} 1`).acquire()
+          assert.equal(await next.tryAcquire(), undefined)
+          assert.equal(await rival.release(), 'released')
+          await (await next.acquire()).release()
         }
         assert.equal(await a.locks.once(name, () => 1), 1)
         assert.equal(await b.locks.once(name, () => 2), 1)
