@@ -386,11 +386,11 @@ export function setWaitersFlag(tables: Tables, name: string): string {
   return `UPDATE ${tables.locks} SET line_until = LAST_INSERT_ID(${present} + ${livenessWindow}) WHERE name = ${bytes(name)}`
 }
 
-/** Inserts a queue entry; the same again keeps it. @returns id: the ticket */
+/** Inserts a queue entry; the same again keeps it. @returns id: the ticket; 0: it is another claim's (`SET insert_id`), and nothing was changed */
 export function enqueue(tables: Tables, { name, attempt, mode, note = '' }: Claim, by: string): string {
   return `INSERT INTO ${tables.waiters} (name, attempt, kind, take, permits, since, seen, by_whom, note)
 VALUES (${bytes(name)}, ${bytes(attempt)}, '${letters[mode.kind]}', ${whole(permitCount(mode))}, ${whole(permitLimit(mode))}, ${present}, ${present}, ${bytes(by)}, ${bytes(note)})
-ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id), seen = ${present}`
+ON DUPLICATE KEY UPDATE seen = IF(LAST_INSERT_ID(IF(attempt = ${bytes(attempt)}, id, 0)) = 0, seen, ${present})`
 }
 
 /** Reports that it still waits. @returns id: not 0 if the entry is still there */

@@ -38,6 +38,9 @@ export interface Strategy {
   notified?(name: string, seconds: number): Promise<void> | undefined
 }
 
+/** Each may meet another connection with such a ticket. */
+const triesToEnqueue = 10
+
 /** A waiter that has not refreshed its entry for this long, measured here, is dead, in ms. */
 const presumedDeadAfter = sql.livenessWindow / 1_000 + 500
 
@@ -298,8 +301,12 @@ export class Waiter {
     const known = this.#ticket !== undefined && (await execute(sql.refresh(tables, this.#ticket))).id !== 0
     if (!known) {
       this.#isQueued = true
-      this.#ticket = (await execute(sql.enqueue(tables, this.#claim, by))).id
-      this.#join(this.#ticket)
+      let ticket = 0
+      // A ticket that the application has left on the connection (`SET insert_id`) is used up by the first try.
+      for (let tries = 0; ticket === 0 && tries < triesToEnqueue; tries++)
+        ticket = (await execute(sql.enqueue(tables, this.#claim, by))).id
+      this.#ticket = ticket
+      this.#join(ticket)
     }
     await execute(sql.setWaitersFlag(tables, this.#claim.name))
     this.#announcedAt = at

@@ -141,6 +141,27 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
       await locks.mutex('first').run(() => undefined)
       assert.equal(await locks.once('first', () => 1), 1)
     })
+
+    for (const strategy of ['row', 'session'] as const) {
+      it(`${strategy}: a waiter whose ticket the application has chosen (SET insert_id) takes nobody's`, async (t) => {
+        const [a, b] = [start(t, strategy), start(t, strategy)]
+        const names = [`${strategy} first`, `${strategy} second`] as const
+        const held = await Promise.all(names.map((name) => a.locks.mutex(name).acquire()))
+        const first = b.locks.mutex(names[0]).acquire()
+        await until(async () => (await a.locks.inspect(names[0])).waiters.length === 1)
+        const [{ ticket } = { ticket: 0 }] = await server.query(
+          `SELECT id AS ticket FROM holdfast_waiters WHERE name = '${names[0]}'`,
+        )
+        const c = start(t, strategy)
+        await leave(c.pool, `SET insert_id = ${ticket}`)
+        const second = c.locks.mutex(names[1]).acquire()
+        await until(async () => (await a.locks.inspect(names[1])).waiters.length === 1)
+        assert.equal((await a.locks.inspect(names[0])).waiters.length, 1)
+        for (const lease of held) assert.equal(await lease.release(), 'released')
+        for (const lease of await Promise.all([first, second]))
+          assert.equal(await lease.release(), 'released')
+      })
+    }
   })
 }
 
