@@ -7,7 +7,6 @@
  * refused for what the application has left on the connection, on another one, and that connection is closed.
  */
 import type { Clock } from '../../core/clock.js'
-import { BackendError } from '../../core/errors.js'
 import { TimeLimit } from '../../core/time-limit.js'
 import { type Answer, type Connection, connect, type MysqlPool, number, text } from './client.js'
 import { onConnectionEnd } from './connection-end.js'
@@ -16,6 +15,7 @@ import { isLeft, resending } from './failure.js'
 import type { ConnectionEvents } from './hold-check.js'
 import type { Settings } from './options.js'
 import { expiryExpression } from './sql.js'
+import { assertCommitted } from './uncommitted.js'
 
 export interface Reply extends Answer {
   /** Clock reading before the statement was sent. */
@@ -88,7 +88,7 @@ export function createConnections(
       await meet(connection)
       const sent = clock.now()
       const answer = await withTimeout(clock, timeout, connection.query(qualify?.(sql) ?? sql))
-      // Uncommitted, the change would keep the row locked, and take effect whenever the connection's next user commits: it goes with the connection.
+      // Uncommitted, the change would take effect whenever the connection's next user commits: it goes with the connection.
       assertCommitted(answer)
       answered = true
       return { ...answer, sent }
@@ -137,15 +137,6 @@ const isRefusal = (error: unknown) => {
   const { sqlState, fatal } = error as { readonly sqlState?: unknown; readonly fatal?: unknown }
   return (
     typeof sqlState === 'string' && fatal !== true && !sqlState.startsWith('08') && !sqlState.startsWith('70')
-  )
-}
-
-/** An uncommitted change is invisible to everybody else and keeps the row locked. */
-function assertCommitted({ inTransaction }: Answer): void {
-  if (inTransaction !== true) return
-  throw new BackendError(
-    'mysql',
-    'the pool gave a connection that is inside a transaction; let its connections have autocommit on, and end transactions before giving them back',
   )
 }
 

@@ -5,6 +5,7 @@
 import { BackendError } from '../../core/errors.js'
 import { noAnswer } from '../kit/no-answer.js'
 import { UnreadableAnswerError } from './readable.js'
+import { UncommittedError } from './uncommitted.js'
 
 export interface Failure {
   /** Worth retrying while the wait lasts. */
@@ -43,9 +44,10 @@ const leftErrors: Readonly<Record<number, string>> = {
   4145: 'BACKUP STAGE or BACKUP LOCK; end it',
 }
 
-/** The connection refuses, for a state in which it was left. Another one may not. */
+/** Nothing was done, for the state in which the connection was left. Another one may do it. */
 export function isLeft(error: unknown): boolean {
-  return error instanceof UnreadableAnswerError || (findErrno(error) ?? 0) in leftErrors
+  const known = error instanceof UnreadableAnswerError || error instanceof UncommittedError
+  return known || (findErrno(error) ?? 0) in leftErrors
 }
 
 /** An operator has ended the statement (`KILL QUERY`): it was rolled back. */

@@ -87,8 +87,7 @@ export function createRuntime(settings: Settings, env: Env, connections: Connect
 
   const greet = async () => {
     const { rows, sent } = await connections.execute(sql.hello)
-    const [time, version, autocommit] = rows[0] ?? []
-    assertCommitting({ rows: [[autocommit]] })
+    const [time, version] = rows[0] ?? []
     if (text(version) === '') throw new BackendError('mysql', 'server version unknown')
     anchor = { at: sent, server: number(time) }
   }
@@ -168,12 +167,6 @@ export function createRuntime(settings: Settings, env: Env, connections: Connect
     },
   }
   return runtime
-}
-
-/** @param rows `@@autocommit` @throws BackendError if writes would be invisible to everybody else, and stay locked */
-export function assertCommitting({ rows }: Pick<Reply, 'rows'>): void {
-  if (number(rows[0]?.[0]) === 1) return
-  throw new BackendError('mysql', 'the connections of the pool have autocommit off; turn it on for them')
 }
 
 /** Turns an error into what every public verb of the driver throws. */

@@ -2,6 +2,9 @@
 import type { Tables } from './schema.js'
 import { bytes, isSessionHeld, later, now, present, userLockName } from './sql.js'
 
+/** @returns 1, or 0 where a transaction begins by itself */
+export const autocommit = 'SELECT @@autocommit AS autocommit LIMIT 1'
+
 const row = (table: string, name: string) => `SELECT token FROM ${table} WHERE name = ${bytes(name)}`
 
 /** Takes no lock. @returns the row */

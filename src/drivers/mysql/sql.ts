@@ -460,8 +460,8 @@ export function gone(tables: Tables): string {
   return `SELECT w.attempt FROM ${tables.waiters} w WHERE w.seen < ${present} - 60000000 OR w.seen > ${present} + 60000000 LIMIT 100`
 }
 
-/** @returns now, the server's version, `@@autocommit` and the connection's id */
-export const hello: string = `SELECT ${present} AS time, VERSION() AS version, @@autocommit AS autocommit, CONNECTION_ID() AS connection LIMIT 1`
+/** @returns now and the server's version */
+export const hello: string = `SELECT ${present} AS time, VERSION() AS version LIMIT 1`
 
 /** Never blocks the connection that all locks of a process share. @returns 1: acquired */
 export function getLock(tables: Tables, name: string): string {

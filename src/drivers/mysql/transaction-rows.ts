@@ -7,13 +7,13 @@
 import { systemClock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
 import { quote } from '../../core/name.js'
-import { type Connection, connect, type MysqlPool, text } from './client.js'
+import { type Connection, connect, type MysqlPool, number, text } from './client.js'
 import { withTimeout } from './connections.js'
 import { configuredDatabase, qualifier } from './database.js'
 import { findErrno, isLeft, isMissingTable, resending } from './failure.js'
-import { assertCommitting } from './runtime.js'
 import { creation, tableNames } from './schema.js'
 import * as sql from './sql-transaction.js'
+import { assertCommitted } from './uncommitted.js'
 
 const clock = systemClock()
 
@@ -81,7 +81,7 @@ async function ensureOnce(
     known.names.add(id)
     answered = true
   } catch (error) {
-    answered = (findErrno(error) !== undefined && !isLeft(error)) || error instanceof BackendError
+    answered = !isLeft(error) && (findErrno(error) !== undefined || error instanceof BackendError)
     throw error
   } finally {
     if (!answered) connection.destroy()
@@ -172,7 +172,7 @@ async function createOn(
     )
   }
   if (rows.length > 0) return
-  assertCommitting(await connection.query('SELECT @@autocommit AS autocommit LIMIT 1'))
+  assertCommitted({ inTransaction: number((await connection.query(sql.autocommit)).rows[0]?.[0]) !== 1 })
   try {
     // Somebody may be creating the row in a transaction: this does not wait for it.
     await connection.query(sql.tryRow(tables.transactions, name))
@@ -180,7 +180,7 @@ async function createOn(
     if (isLocked(error)) return
     throw error
   }
-  await connection.query(sql.createRow(tables.transactions, name))
+  assertCommitted(await connection.query(sql.createRow(tables.transactions, name)))
 }
 
 async function forgetOn(connection: Connection, prefix: string): Promise<void> {

@@ -130,16 +130,24 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
         assert.equal(await lease.release(), 'released')
       })
 
-      it(`${client}: the row of a transaction is created although the other connection was left with tables locked`, async (t) => {
-        const { pool } = start(t)
-        await leave(pool, () => ['LOCK TABLES tenant.things READ'])
-        const connection = await pool.getConnection()
-        await connection.query('UNLOCK TABLES')
-        await connection.query('START TRANSACTION')
-        assert.ok((await inTransaction(connection, `${client} transaction`, { pool })).token > 0)
-        await connection.query('COMMIT')
-        connection.release()
-      })
+      for (const [what, statement] of [
+        ['tables locked', 'LOCK TABLES tenant.things READ'],
+        ['a transaction open', 'START TRANSACTION'],
+        ['autocommit off', 'SET autocommit = 0'],
+      ] as const) {
+        it(`${client}: the row of a transaction is created although the other connection was left with ${what}`, async (t) => {
+          const { pool } = start(t)
+          await leave(pool, () => [statement])
+          const connection = await pool.getConnection()
+          await connection.query('UNLOCK TABLES')
+          await connection.query('SET autocommit = 1')
+          await connection.query('START TRANSACTION')
+          const { token } = await inTransaction(connection, `${client} transaction, ${what}`, { pool })
+          assert.ok(token > 0)
+          await connection.query('COMMIT')
+          connection.release()
+        })
+      }
 
       it(`${client}: the error names the cause and the remedy where all connections are read-only`, async (t) => {
         await server.query('SET GLOBAL TRANSACTION READ ONLY')

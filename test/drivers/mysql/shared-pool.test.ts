@@ -8,6 +8,7 @@ import * as mariadb from 'mariadb'
 import { createPool as createMysql2 } from 'mysql2/promise'
 import { leakCheck } from '../../support/leaks.js'
 import { type Flavour, type MysqlServer, startMysql } from '../../support/servers/mysql.js'
+import { until } from '../../support/until.js'
 
 interface AppConnection {
   query(sql: string): Promise<unknown>
@@ -145,18 +146,27 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
         ['a transaction open', 'START TRANSACTION', 'insert into tenant.things values (1)'],
         ['autocommit off', 'SET autocommit = 0'],
       ] as const) {
-        it(`${client}, row: connections left with ${what} hold nothing and keep nothing from others`, async (t) => {
+        it(`${client}, row: connections left with ${what} are closed, and whatever is next works`, async (t) => {
           const [a, b] = [start(t), start(t)]
           const name = `${client} ${what}`
-          await (await a.locks.mutex(name).acquire()).release()
-          await leave(a.pool, ...statements)
-          await assert.rejects(a.locks.mutex(name).acquire(), {
-            code: 'BACKEND',
-            message: /transaction|autocommit/,
-          })
           // Long before the pool of the application has ended its transactions.
-          const lease = await b.locks.mutex(name).acquire()
+          const left = () => leave(a.pool, ...statements)
+          await left()
+          const lease = await a.locks.mutex(name).acquire()
+          assert.equal(await b.locks.mutex(name).tryAcquire(), undefined)
+          await left()
+          await lease.extend()
+          const next = b.locks.mutex(name).acquire()
+          await until(async () => (await b.locks.inspect(name)).waiters.length === 1)
+          await left()
           assert.equal(await lease.release(), 'released')
+          const second = await next
+          assert.ok(second.token > lease.token)
+          await left()
+          assert.equal(await a.locks.mutex(name).tryAcquire(), undefined)
+          assert.equal(await second.release(), 'released')
+          await left()
+          assert.equal(await a.locks.once(name, () => 1), 1)
         })
 
         it(`${client}, session: connections left with ${what} hold what they say`, async (t) => {

@@ -5,6 +5,7 @@ import { type Connections, withTimeout } from '../connections.js'
 import { useDatabase } from '../database.js'
 import { isConflict, resending } from '../failure.js'
 import type { Settings } from '../options.js'
+import { autocommit } from '../sql-transaction.js'
 import { endedDuring, Session } from './session.js'
 
 export interface Sessions extends Connections {
@@ -39,7 +40,7 @@ export function createSessions({ pool, commandTimeout }: Settings, clock: Clock,
       // Before the character set: the client writes a name as its options say.
       if (connection.database !== undefined) await ask(useDatabase(connection.database))
       await ask('SET NAMES utf8mb4')
-      const { rows } = await ask('SELECT @@autocommit AS autocommit LIMIT 1')
+      const { rows } = await ask(autocommit)
       if (number(rows[0]?.[0]) !== 1) await ask('SET autocommit = 1')
       await ask(
         `SET timestamp = DEFAULT, sql_select_limit = DEFAULT, sql_big_selects = 1, wait_timeout = ${seconds}`,
