@@ -1,11 +1,10 @@
-// Data directories of MariaDB and MySQL. Making one takes seconds, so it is made once and copied for every server.
+// Data directories of MariaDB and MySQL.
 import { execFile } from 'node:child_process'
-import { createHash } from 'node:crypto'
-import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { cpSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { findLoader, unpacked } from './fetch.js'
-import { cache, checkout } from './places.js'
+import { template } from './templates.js'
 
 const run = promisify(execFile)
 
@@ -67,42 +66,15 @@ export const layout: (flavour: Flavour) => readonly string[] = (flavour) => smal
 
 /** Copies a fresh data directory to `to`, which must not exist. */
 export async function freshData(flavour: Flavour, to: string): Promise<void> {
-  cpSync(await template(flavour), to, { recursive: true })
+  cpSync(await made(flavour), to, { recursive: true })
 }
 
-const making = new Map<Flavour, Promise<string>>()
-
-function template(flavour: Flavour): Promise<string> {
-  const found = making.get(flavour) ?? makeTemplate(flavour)
-  making.set(flavour, found)
-  return found
-}
-
-async function makeTemplate(flavour: Flavour): Promise<string> {
-  const server = await binaries(flavour)
-  const recipe = readFileSync(join(checkout, 'scripts/servers', `${recipes[flavour]}.recipe`))
-  const hash = createHash('sha256')
-    .update(recipe)
-    .update(layout(flavour).join(' '))
-    .digest('hex')
-    .slice(0, 12)
-  const folder = join(cache, 'data')
-  const path = join(folder, `${flavour}-${hash}`)
-  if (existsSync(path)) return path
-  mkdirSync(folder, { recursive: true })
-  const half = `${path}.${process.pid}-${Math.round(performance.now())}`
-  try {
-    await initialise(flavour, server, half)
+function made(flavour: Flavour): Promise<string> {
+  return template(flavour, recipes[flavour], layout(flavour), async (to) => {
+    await initialise(flavour, await binaries(flavour), to)
     // Every server makes an identity of its own.
-    rmSync(join(half, 'auto.cnf'), { force: true })
-    renameSync(half, path) // in one step: another test may be looking
-  } catch (error) {
-    // Another process may have been quicker; its directory is as good.
-    if (!existsSync(path)) throw error
-  } finally {
-    rmSync(half, { recursive: true, force: true })
-  }
-  return path
+    rmSync(join(to, 'auto.cnf'), { force: true })
+  })
 }
 
 async function initialise(flavour: Flavour, server: Binaries, to: string): Promise<void> {

@@ -1,8 +1,33 @@
-// Copies of PostgreSQL's data: base backups by its low-level functions, which need no program that the server does not come with, and standbys.
-import { appendFileSync, copyFileSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+// PostgreSQL's data: fresh ones, base backups by its low-level functions, which need no program that the server does not come with, and standbys.
+import { appendFileSync, copyFileSync, cpSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Client } from 'pg'
-import { handOver } from './unprivileged.js'
+import { template } from './templates.js'
+import { handOver, makeOwnFolder, runOwn } from './unprivileged.js'
+
+const how = ['-U', 'postgres', '-A', 'trust', '--no-sync', '--no-locale', '-E', 'UTF8']
+
+/**
+ * Copies a fresh data directory to `to`, which must not exist.
+ * @param bin the folder of the server's programs, where the user that it runs as can read them
+ */
+export async function freshData(
+  bin: string,
+  env: Readonly<Record<string, string>>,
+  to: string,
+): Promise<void> {
+  const made = await template('postgres', 'postgres15', how, async (path) => {
+    const folder = makeOwnFolder('initdb')
+    try {
+      const data = join(folder.path, 'data')
+      await runOwn(join(bin, 'initdb'), ['-D', data, ...how], { cwd: folder.path, env })
+      cpSync(data, path, { recursive: true })
+    } finally {
+      await folder.remove()
+    }
+  })
+  cloneData(made, to)
+}
 
 /** Of the running server behind `client`, whose data are in `data`. Its log comes last, when the backup is complete. */
 export async function baseBackup(client: Client, data: string, to: string): Promise<void> {

@@ -6,10 +6,10 @@ import { Client } from 'pg'
 import { until } from '../until.js'
 import { putBackSynced } from './durability.js'
 import { unpacked } from './fetch.js'
-import { baseBackup, cloneData, makeStandby } from './postgres-data.js'
+import { baseBackup, cloneData, freshData, makeStandby } from './postgres-data.js'
 import { awaitStandstill, launch, onFreePort, type Running } from './process.js'
 import { type Shim, shim } from './shims.js'
-import { handOver, makeOwnFolder, readable, runOwn, user } from './unprivileged.js'
+import { handOver, makeOwnFolder, readable, user } from './unprivileged.js'
 
 export interface PostgresOptions {
   /** `clock` for `clockJump()`, `redo` for `powerCut()`. */
@@ -71,13 +71,12 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
     for (const file of [log, clock]) writeFileSync(file, file === clock ? Buffer.alloc(8) : '')
     const copy = join(folder.path, 'copy')
     const { standbyOf } = options
-    for (const path of standbyOf === undefined ? [data, redo] : [redo]) mkdirSync(path, { mode: 0o700 })
-    for (const path of standbyOf === undefined ? [data, clock, redo] : [clock, redo]) handOver(path)
+    mkdirSync(redo, { mode: 0o700 })
+    for (const path of [clock, redo]) handOver(path)
     const LD_LIBRARY_PATH = found.libraries.replace(found.root, root)
     const env = { LD_LIBRARY_PATH, LC_ALL: 'C', PGTZ: 'GMT' }
     if (standbyOf === undefined) {
-      const how = ['-U', 'postgres', '-A', 'trust', '--no-sync', '--no-locale', '-E', 'UTF8']
-      await runOwn(join(bin, 'initdb'), ['-D', data, ...how], { cwd: folder.path, env })
+      await freshData(bin, env, data)
     } else {
       await standbyOf.backUp(data)
       makeStandby(data, standbyOf.port)
