@@ -79,15 +79,6 @@ test('every mistake is one in the scripts as they are', () => {
       )
 })
 
-for (const mistake of scriptMistakes) {
-  test(`redis that ${mistake.is} is found out`, async () => {
-    const found = await search(redisStore(machine, mistake), 4_000, 20, ({ violations }) =>
-      violations.some(({ rule }) => mistake.breaks.includes(rule)),
-    )
-    assert.ok(found.plan, `not within ${found.runs} schedules`)
-  })
-}
-
 test('a claim that fits beside the holder and is admitted past an earlier waiter that does not fit is caught', async () => {
   const broken = redisStore(machine, {
     is: 'grants any request that fits',
