@@ -1,4 +1,5 @@
 // Nonsensical input is refused with its name, the value and the remedy, before anything is started or locked.
+// Second tier because each input starts the command line; connect.test.ts and duration.test.ts are the part for every change.
 import assert from 'node:assert/strict'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

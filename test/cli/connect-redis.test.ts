@@ -1,4 +1,5 @@
 // Redis URLs: parsed, and used against real servers with both client libraries.
+// Second tier because it runs over every topology with both clients; smoke.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'

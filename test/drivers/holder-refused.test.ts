@@ -1,4 +1,5 @@
 // What a holder is told when nothing listens at the store's address any more: the same on every driver.
+// Second tier because it starts every server; the conformance suite has outages of each store for every change.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import * as grpc from '@grpc/grpc-js'

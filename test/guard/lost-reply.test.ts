@@ -1,5 +1,6 @@
 // The store applies a guarded write, and its reply is lost: a real server behind a proxy that breaks the connection once the write is
 // visible to another client. Every guard must report the outcome as unknown; what a server answers, and what was never sent, stay as they are.
+// Second tier because it starts every store that a guard writes to; etcd.test.ts and http.test.ts are the part for every change.
 import assert from 'node:assert/strict'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -1,3 +1,4 @@
+// Second tier because it asks the same of every server with each of its clients; row-forms.test.ts and converted-values.test.ts run guards on SQL for every change.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { createLocks, StaleTokenError, VersionConflictError } from 'holdfast'

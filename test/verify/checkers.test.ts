@@ -1,3 +1,4 @@
+// Second tier because a million events take half a minute of a processor; the files in checkers/ have each checker for every change.
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'

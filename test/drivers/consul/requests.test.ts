@@ -1,4 +1,5 @@
 // The number of requests that a lock costs, counted in the client.
+// Second tier because crowds take long to count; conformance/consul.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Grant, Wait } from '../../../src/core/driver.js'

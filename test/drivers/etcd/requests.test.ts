@@ -1,4 +1,5 @@
 // How many requests a lock costs, counted where they leave, and how many events a hand-over makes, counted by the server.
+// Second tier because crowds take long to count; conformance/etcd.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Grant } from '../../../src/core/driver.js'

@@ -1,5 +1,6 @@
 // A broker over a socket file is stopped while it grants, and the file that names it is deleted: another process is the broker by the time it
 // goes on.
+// Second tier because each moment takes several processes of its own; local-crash.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { chmodSync, readdirSync, readFileSync, statSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,5 @@
 // The application leaves connections of the pool that the locks share in a state in which the server refuses all other statements, or all writes.
+// Second tier because it runs on both servers with both clients; left-settings.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import { createLocks, type Locks } from 'holdfast'

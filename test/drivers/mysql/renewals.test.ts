@@ -1,4 +1,5 @@
 // What one statement does to many rows. Several locks taken at once; and renewals of many holds: their cost, the result of each, and that a blocked row blocks no other.
+// Second tier because it runs on both servers at every isolation level; conformance/mysql.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import { type Connection, createConnection, createPool } from 'mysql2/promise'

@@ -1,5 +1,6 @@
 // The session's time zone jumps, as daylight saving time begins or ends: while a statement runs, or between the real time and one that an
 // application has fixed.
+// Second tier because it runs on both servers with clocks that move; left-settings.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import { createLocks, type Locks } from 'holdfast'

@@ -1,4 +1,5 @@
 // An instance of postgres.js listens on a connection of its own, which the server may refuse for as long as it likes.
+// Second tier because the server refuses for seconds; subscription.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { createLocks } from 'holdfast'

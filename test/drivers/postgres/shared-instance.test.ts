@@ -1,5 +1,6 @@
 // The instance of postgres.js is the application's own: it leaves settings changed on its connections, and its options change what
 // queries send and return.
+// Second tier because it tries many settings and options; left-transaction.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { after, before, type TestContext, test } from 'node:test'
 import { createLocks, type Locks } from 'holdfast'

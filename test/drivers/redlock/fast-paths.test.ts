@@ -1,5 +1,6 @@
 // The scripts with their short cuts against the same scripts without them, on a real server: random commands, the same
 // answers and the same stored text after every step. TIME is read from two keys, so that both live in the same microsecond.
+// Second tier because it compares scripts that seldom change; votes.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import fc from 'fast-check'

@@ -1,4 +1,5 @@
 // What locks cost the server, counted by the server itself and by the session.
+// Second tier because crowds take long to count; conformance/zookeeper.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { setMaxListeners } from 'node:events'
 import { after, describe, test } from 'node:test'
