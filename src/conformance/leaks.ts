@@ -4,13 +4,15 @@ import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
 import { expiredWait, pause } from './test-context.js'
 
-export function leaks(it: It, _fixture: Fixture): void {
-  it('are not caused by a thousand acquisitions with one long-lived signal', async (context) => {
+export function leaks(it: It, { traits }: Fixture): void {
+  it('are not caused by many acquisitions with one long-lived signal', async (context) => {
     const client = context.client()
     const lock = client.locks.mutex(context.name())
     const { signal } = new AbortController()
     let most = 0
-    for (let i = 0; i < 1_000; i++) {
+    // A listener that stays is seen at the next acquisition. A thousand cost an in-process store nothing, and any other store seconds.
+    const count = traits.shared ? 100 : 1_000
+    for (let i = 0; i < count; i++) {
       const lease = await lock.acquire({ signal })
       most = Math.max(most, listeners(signal))
       await lease.release()
