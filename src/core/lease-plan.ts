@@ -15,7 +15,7 @@ import type { LossCause } from './errors.js'
 
 export type LeaseHealth = 'held' | 'doubtful' | 'lost'
 
-export interface LeaseState {
+export interface LeaseFacts {
   /** The requested ttl, in ms. */
   ttl: number
   /** How much longer than the lease the store keeps the grant, in ms. */
@@ -54,20 +54,20 @@ export interface LeasePlan {
   readonly nextAt: number
 }
 
-export function plan(lease: LeaseState, now: number): LeasePlan {
+export function plan(lease: LeaseFacts, now: number): LeasePlan {
   if (lease.ended) return { health: 'lost', action: undefined, nextAt: Number.POSITIVE_INFINITY }
   const health = healthAt(lease, now)
   return { health, action: actionAt(lease, health, now), nextAt: nextAt(lease) }
 }
 
-export function healthAt(lease: LeaseState, now: number): LeaseHealth {
+export function healthAt(lease: LeaseFacts, now: number): LeaseHealth {
   if (lease.ended || lossAt(lease, now) !== undefined) return 'lost'
   return now >= lease.overdueAt ? 'doubtful' : 'held'
 }
 
 /** Undefined: the lease is not lost. */
 export function lossAt(
-  { loss, until, knownUntil, maxHoldAt }: LeaseState,
+  { loss, until, knownUntil, maxHoldAt }: LeaseFacts,
   now: number,
 ): LossCause | undefined {
   if (loss !== undefined) return loss
@@ -80,18 +80,18 @@ export function lossAt(
  * reading at which the store lets it expire, clocks that drift apart included: earlier, another could get the lock
  * while the holder, which has only just been notified, still uses its last milliseconds.
  */
-export function releaseAt({ until, ttl, lockDelay }: LeaseState, why: LossCause): number | 'now' {
+export function releaseAt({ until, ttl, lockDelay }: LeaseFacts, why: LossCause): number | 'now' {
   if (why === 'taken' || why === 'revoked') return 'now'
   return until + lockDelay + ttlWithDelay(ttl, lockDelay) * maxClockDrift + safetyMargin
 }
 
-function actionAt(lease: LeaseState, health: LeaseHealth, now: number): LeaseAction | undefined {
+function actionAt(lease: LeaseFacts, health: LeaseHealth, now: number): LeaseAction | undefined {
   if (health === 'lost') return 'lose'
   if (health === 'doubtful' && !lease.doubtReported) return 'report-doubt'
   return lease.autoRenew && !lease.renewing && now >= lease.renewAt ? 'renew' : undefined
 }
 
-function nextAt({ until, maxHoldAt, autoRenew, renewing, extending, renewAt }: LeaseState): number {
+function nextAt({ until, maxHoldAt, autoRenew, renewing, extending, renewAt }: LeaseFacts): number {
   const end = Math.min(until, maxHoldAt)
   // No automatic renewal runs beside another renewal; once that one ends, it is planned again.
   return !autoRenew || renewing || extending > 0 ? end : Math.min(end, renewAt)
@@ -105,7 +105,7 @@ function nextAt({ until, maxHoldAt, autoRenew, renewing, extending, renewAt }: L
 const beatShare = 0.08
 
 /** After a proof: renew at a third of the time left, on a common beat so that many leases renew in one round trip. */
-export function planRenewal(lease: LeaseState, now: number): void {
+export function planRenewal(lease: LeaseFacts, now: number): void {
   const { until, maxLeaseTtl } = lease
   const left = until - now
   const beat = maxLeaseTtl * beatShare
@@ -120,13 +120,13 @@ export function planRenewal(lease: LeaseState, now: number): void {
  * with jitter, avoids hammering a dead store.
  * @param random from 0 to 1
  */
-export function planRetry(lease: LeaseState, now: number, random: number): void {
+export function planRetry(lease: LeaseFacts, now: number, random: number): void {
   lease.renewAt = now + Math.max(10, lease.maxLeaseTtl / 20) * (0.5 + random)
   lease.overdueAt = Math.min(lease.overdueAt, now)
 }
 
 /** After an explicit renewal: the deadline may have moved closer, and automatic renewals have waited. */
-export function planAfterExtend(lease: LeaseState, now: number): void {
+export function planAfterExtend(lease: LeaseFacts, now: number): void {
   lease.renewAt = Math.min(lease.renewAt, now + (lease.until - now) / 3)
 }
 

@@ -21,8 +21,8 @@ import type { LossCause } from './errors.js'
 import {
   healthAt,
   type LeaseAction,
+  type LeaseFacts,
   type LeaseHealth,
-  type LeaseState,
   lossAt,
   plan,
   planAfterExtend,
@@ -52,7 +52,7 @@ export class Watchdog implements Entry, LazyTimer, RenewalOwner {
   /** Set once the grant has ended, by loss or by release. */
   ended: LossCause | 'released' | undefined
   readonly #engine: Engine
-  readonly #lease: LeaseState
+  readonly #lease: LeaseFacts
   #isArmed = false
   /** Undefined until the first renewal is sent. */
   #validity: Validity | undefined
@@ -148,7 +148,7 @@ export class Watchdog implements Entry, LazyTimer, RenewalOwner {
   }
 
   /** The data of this moment: drivers move `grant.validUntil` whenever they know more. */
-  #facts(): LeaseState {
+  #facts(): LeaseFacts {
     const lease = this.#lease
     lease.until = this.#until
     lease.maxLeaseTtl = this.maxLeaseTtl

@@ -3,8 +3,8 @@ import { after, test } from 'node:test'
 import { deadline } from '../../src/core/clock.js'
 import {
   healthAt,
+  type LeaseFacts,
   type LeasePlan,
-  type LeaseState,
   lossAt,
   plan,
   planAfterExtend,
@@ -20,7 +20,7 @@ const never = Number.POSITIVE_INFINITY
 const dropped = Number.NEGATIVE_INFINITY
 
 /** Proven at 0 for 12 s, as after a grant. */
-function lease(parts: Partial<LeaseState> = {}): LeaseState {
+function lease(parts: Partial<LeaseFacts> = {}): LeaseFacts {
   return {
     ttl: 12_000,
     lockDelay: 0,
@@ -44,7 +44,7 @@ const manual = { autoRenew: false, renewAt: 0, overdueAt: never }
 const trying = { renewing: true }
 const doubtful = { overdueAt: 5_000, doubtReported: true }
 
-const table: readonly (readonly [state: string, parts: Partial<LeaseState>, now: number, LeasePlan])[] = [
+const table: readonly (readonly [state: string, parts: Partial<LeaseFacts>, now: number, LeasePlan])[] = [
   ['held, nothing due', {}, 1_000, { health: 'held', action: undefined, nextAt: 4_000 }],
   ['held, a renewal due', {}, 4_000, { health: 'held', action: 'renew', nextAt: 4_000 }],
   ['held, one under way', trying, 4_500, { health: 'held', action: undefined, nextAt: 12_000 }],
@@ -239,8 +239,8 @@ test('of all states: no loss is missed, nothing is sent for a lost lease, and ev
   assert.equal(states, 3 * 2 * 2 * 2 * 2 * 2 * 2 * 2 * 2 * 2)
 })
 
-function* everyState(): Generator<Partial<LeaseState>> {
-  const choices: readonly (readonly [keyof LeaseState, readonly unknown[]])[] = [
+function* everyState(): Generator<Partial<LeaseFacts>> {
+  const choices: readonly (readonly [keyof LeaseFacts, readonly unknown[]])[] = [
     ['until', [dropped, 4_000, 12_000]],
     ['maxHoldAt', [5_000, never]],
     ['autoRenew', [false, true]],
@@ -252,7 +252,7 @@ function* everyState(): Generator<Partial<LeaseState>> {
     ['loss', [undefined, 'expired']],
     ['ended', [false, true]],
   ]
-  const all = (i: number): Partial<LeaseState>[] => {
+  const all = (i: number): Partial<LeaseFacts>[] => {
     const [field, values] = choices[i] ?? []
     if (field === undefined || values === undefined) return [{}]
     return values.flatMap((value) => all(i + 1).map((rest) => ({ [field]: value, ...rest })))
@@ -261,7 +261,7 @@ function* everyState(): Generator<Partial<LeaseState>> {
 }
 
 /** Performs each action as the watchdog does, with a store that does not answer. */
-function actionsUntilQuiet(state: LeaseState, now: number): number {
+function actionsUntilQuiet(state: LeaseFacts, now: number): number {
   for (let count = 0; ; count++) {
     const { action } = plan(state, now)
     if (action === undefined || count > 10) return count
