@@ -63,6 +63,7 @@ function clockUse(text: string): string[] {
 /** They decide, and another file performs what they decide. */
 const decides = [
   'src/core/lease-plan.ts',
+  'src/core/lease-record.ts',
   'src/core/queue-state.ts',
   'src/core/validity.ts',
   'src/core/mode.ts',

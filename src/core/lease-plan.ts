@@ -1,6 +1,6 @@
 /**
  * Whether a lease holds at a given moment, what to do about it, and when to check again: pure functions over plain data.
- * `watchdog.ts` keeps the data up to date and does what `plan` says.
+ * `lease-record.ts` keeps the data, and `watchdog.ts` does what `plan` says.
  *
  * ```
  *            renewal overdue              `until` passed (from the clock, not from a timer)
@@ -15,20 +15,21 @@ import type { LossCause } from './errors.js'
 
 export type LeaseHealth = 'held' | 'doubtful' | 'lost'
 
+/** The functions here change only when the next renewal is due and what is to be reported. */
 export interface LeaseFacts {
   /** The requested ttl, in ms. */
-  ttl: number
+  readonly ttl: number
   /** How much longer than the lease the store keeps the grant, in ms. */
   readonly lockDelay: number
   /** The holder may rely on the lease until then; -Infinity once the store has dropped the grant. */
-  until: number
+  readonly until: number
   /** The newest `until` before the store dropped it: a grant that had run out by then has expired and was not revoked. */
-  knownUntil: number
+  readonly knownUntil: number
   /** The lease is lost then, however healthy. */
-  maxHoldAt: number
+  readonly maxHoldAt: number
   /** How long one renewal is valid, in ms. */
-  maxLeaseTtl: number
-  autoRenew: boolean
+  readonly maxLeaseTtl: number
+  readonly autoRenew: boolean
   /** The next automatic renewal. */
   renewAt: number
   /** A renewal without a reply by then makes the lease doubtful. */
@@ -36,13 +37,13 @@ export interface LeaseFacts {
   /** This doubt has been reported. */
   doubtReported: boolean
   /** A renewal, automatic or not, has not ended yet: no other is sent beside it. */
-  renewing: boolean
+  readonly renewing: boolean
   /** Explicit renewals that are under way or wait for another to end. */
-  extending: number
+  readonly extending: number
   /** A check has found the loss: it is final, whatever `until` becomes. */
-  loss: LossCause | undefined
+  readonly loss: LossCause | undefined
   /** Lost and reported, or released. */
-  ended: boolean
+  readonly ended: boolean
 }
 
 export type LeaseAction = 'lose' | 'report-doubt' | 'renew'

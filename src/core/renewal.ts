@@ -9,20 +9,16 @@
  * A late reply counts because it carries the deadline of its own request. What all requests together prove is in
  * `validity.ts`; when the next one is sent is decided in `lease-plan.ts`.
  */
-import type { Claim, Grant } from './driver.js'
+import type { Claim } from './driver.js'
 import type { Engine } from './engine.js'
 import { BackendError, UnsupportedError, unavailable } from './errors.js'
+import type { LeaseRecord } from './lease-record.js'
 import { TimeLimit } from './time-limit.js'
 import type { SentRenewal, Validity } from './validity.js'
 
-/** What the renewals of one grant have in common. */
+/** Whose grant is renewed. */
 export interface RenewalOwner {
   readonly claim: Claim
-  readonly grant: Grant
-  readonly validity: Validity
-  readonly isOver: boolean
-  /** Why the last try failed, if it did: it may say why the store is silent. */
-  readonly lastError: unknown
   /** Called for every reply, also for a late one. @param validUntil undefined: the store no longer keeps the grant */
   replied(validUntil: number | undefined): void
 }
@@ -42,13 +38,15 @@ export interface RenewalTerms {
 
 export class Renewal {
   readonly #engine: Engine
+  readonly #lease: LeaseRecord
   readonly #owner: RenewalOwner
   readonly #terms: RenewalTerms
   readonly #from: number
   readonly #controller = new AbortController()
 
-  constructor(engine: Engine, owner: RenewalOwner, terms: RenewalTerms) {
+  constructor(engine: Engine, lease: LeaseRecord, owner: RenewalOwner, terms: RenewalTerms) {
     this.#engine = engine
+    this.#lease = lease
     this.#owner = owner
     this.#terms = terms
     this.#from = engine.clock.now()
@@ -76,7 +74,7 @@ export class Renewal {
 
   /** Every reply is recorded, in time or late. */
   #reply(): Promise<void> {
-    const { grant, validity } = this.#owner
+    const { grant, validity } = this.#lease
     const { ttl, inTime } = this.#terms
     const { signal } = this.#controller
     const sent = validity.sent(this.#from, ttl)
@@ -93,8 +91,9 @@ export class Renewal {
     )
   }
 
+  /** An earlier failure may say why the store is silent. */
   #noAnswer(): BackendError {
-    const { lastError } = this.#owner
+    const { lastError } = this.#lease
     return this.#unavailable(
       lastError instanceof BackendError && lastError.unanswered ? lastError : undefined,
     )
@@ -110,7 +109,7 @@ export class Renewal {
   }
 
   #emitFailed(error: unknown): void {
-    if (this.#owner.isOver || wasRefused(error)) return
+    if (this.#lease.ended || wasRefused(error)) return
     const { events, driver } = this.#engine
     events.storeFailed(driver.name, this.#owner.claim.name, 'renew', error)
   }

@@ -1,10 +1,11 @@
 /**
  * Keeps one grant alive, and knows at every moment whether it is. The states are drawn in `lease-plan.ts`, which decides
- * what to do and when; this class keeps the data up to date and performs the actions.
- * Long because the notices, the deadlines and the end of one grant are read together.
+ * what to do and when; `lease-record.ts` has the data, `renewals.ts` sends the renewals, and this class performs the
+ * actions and notifies the holder.
+ * Long because the notices and the end of one grant are read together.
  *
  * - *held*: a renewal is sent after a third of the time left at each proof. It may take a sixth of the ttl (at least
- *   50 ms); then the next one is sent, so at least three fit into a ttl. `renewal.ts` is one such request.
+ *   50 ms); then the next one is sent, so at least three fit into a ttl.
  * - *doubtful*: renewals get no reply or fail. The old deadline stands until it passes, and renewals go on.
  * - *lost*: the deadline passed, `maxHold` passed, or the store no longer keeps the grant. Final. The holder is
  *   notified first; the grant goes back to the store at once if the store has dropped it already, otherwise only when
@@ -14,14 +15,12 @@
  * and ends the lease `lockDelay` before the grant, so any end but a release leaves the lock taken for that much
  * longer. The store need not know of the delay, and the delay survives whatever the grant survives.
  */
-import { ttlWithDelay } from './clock.js'
 import type { Claim, Grant, ReleaseResult } from './driver.js'
 import type { Engine } from './engine.js'
 import type { LossCause } from './errors.js'
 import {
   healthAt,
   type LeaseAction,
-  type LeaseFacts,
   type LeaseHealth,
   lossAt,
   plan,
@@ -29,13 +28,12 @@ import {
   planRenewal,
   planRetry,
   releaseAt,
-  tryTime,
 } from './lease-plan.js'
+import { LeaseRecord } from './lease-record.js'
 import type { LossSignal } from './loss-notice.js'
 import type { Terms } from './options.js'
-import { Renewal, type RenewalOwner } from './renewal.js'
+import { Renewals, type RenewalsOwner } from './renewals.js'
 import type { Entry } from './timer-queue.js'
-import { Validity } from './validity.js'
 import type { LazyTimer } from './wait-deadline.js'
 
 export interface WatchdogHooks {
@@ -44,24 +42,16 @@ export interface WatchdogHooks {
   onLost(why: LossCause, cause?: unknown): void
 }
 
-export class Watchdog implements Entry, LazyTimer, RenewalOwner {
+export class Watchdog implements Entry, LazyTimer, RenewalsOwner {
   slot: number | undefined
   readonly grant: Grant
   readonly claim: Claim
   hooks: WatchdogHooks | undefined
-  /** Set once the grant has ended, by loss or by release. */
-  ended: LossCause | 'released' | undefined
   readonly #engine: Engine
-  readonly #lease: LeaseFacts
+  readonly #lease: LeaseRecord
   #isArmed = false
-  /** Undefined until the first renewal is sent. */
-  #validity: Validity | undefined
-  /** The automatic renewal under way. */
-  #trying: Renewal | undefined
-  /** Settles with the renewal under way, automatic or not; never rejects. */
-  #renewing: Promise<void> | undefined
-  /** Why the last automatic renewal failed, until one succeeds. */
-  lastError: unknown
+  /** Made for the first renewal. */
+  #lazyRenewals: Renewals | undefined
   #storeLoss: LossSignal | undefined
   #onStoreLoss: (() => void) | undefined
 
@@ -69,35 +59,19 @@ export class Watchdog implements Entry, LazyTimer, RenewalOwner {
     engine: Engine,
     claim: Claim,
     grant: Grant,
-    { ttl, lockDelay, autoRenew }: Pick<Terms, 'ttl' | 'lockDelay' | 'autoRenew'>,
+    terms: Pick<Terms, 'ttl' | 'lockDelay' | 'autoRenew'>,
     now: number = engine.clock.now(),
   ) {
     this.#engine = engine
     this.claim = claim
     this.grant = grant
-    this.#lease = {
-      ttl,
-      lockDelay,
-      until: grant.validUntil - lockDelay,
-      knownUntil: Number.POSITIVE_INFINITY,
-      maxHoldAt: Number.POSITIVE_INFINITY,
-      maxLeaseTtl: 0,
-      autoRenew,
-      renewAt: 0,
-      overdueAt: Number.POSITIVE_INFINITY,
-      doubtReported: false,
-      renewing: false,
-      extending: 0,
-      loss: undefined,
-      ended: false,
-    }
-    this.#rememberUntil()
-    if (autoRenew) planRenewal(this.#facts(), now)
+    this.#lease = new LeaseRecord(grant, terms)
+    if (terms.autoRenew) planRenewal(this.#lease, now)
     engine.lazyTimers.addBriefly(this)
   }
 
   get isOver(): boolean {
-    return this.ended !== undefined
+    return this.#lease.ended
   }
 
   /** Still held after the current microtasks: only now is the grant worth an entry in the timer queue. */
@@ -122,11 +96,6 @@ export class Watchdog implements Entry, LazyTimer, RenewalOwner {
     return this.#lease.lockDelay
   }
 
-  get validity(): Validity {
-    this.#validity ??= new Validity()
-    return this.#validity
-  }
-
   get autoRenew(): boolean {
     return this.#lease.autoRenew
   }
@@ -135,39 +104,14 @@ export class Watchdog implements Entry, LazyTimer, RenewalOwner {
     this.#lease.autoRenew = on
   }
 
-  /** Clock reading until which the holder may rely on the grant; the store keeps it `lockDelay` longer. */
-  get #until(): number {
-    const { validUntil } = this.grant
-    const stored = this.#validity === undefined ? validUntil : Math.min(validUntil, this.#validity.until)
-    return stored - this.lockDelay
-  }
-
-  #rememberUntil(): void {
-    const { until } = this.#lease
-    if (until > Number.NEGATIVE_INFINITY) this.#lease.knownUntil = until
-  }
-
-  /** The data of this moment: drivers move `grant.validUntil` whenever they know more. */
-  #facts(): LeaseFacts {
-    const lease = this.#lease
-    lease.until = this.#until
-    lease.maxLeaseTtl = this.maxLeaseTtl
-    lease.renewing = this.#renewing !== undefined
-    return lease
-  }
-
   /** The requested ttl, or as much of it as the store can give. */
   get maxLeaseTtl(): number {
-    return this.#leaseTtl(this.ttl)
-  }
-
-  #leaseTtl(ttl: number): number {
-    const { maxTtl = Number.POSITIVE_INFINITY } = this.grant
-    return Math.max(0, Math.min(ttl, maxTtl - this.lockDelay))
+    return this.#lease.maxLeaseTtl
   }
 
   get remaining(): number {
-    return this.ended === undefined ? Math.max(0, this.#until - this.#engine.clock.now()) : 0
+    const lease = this.#lease
+    return lease.ended ? 0 : Math.max(0, lease.until - this.#engine.clock.now())
   }
 
   /** The state at this moment, computed from the clock, including an expiry that no timer has reported yet. Notifies nobody. */
@@ -175,7 +119,6 @@ export class Watchdog implements Entry, LazyTimer, RenewalOwner {
     const lease = this.#lease
     if (lease.ended || lease.loss !== undefined) return 'lost'
     const now = this.#engine.clock.now()
-    lease.until = this.#until
     const health = healthAt(lease, now)
     if (health !== 'lost') return health
     lease.loss = lossAt(lease, now)
@@ -187,20 +130,21 @@ export class Watchdog implements Entry, LazyTimer, RenewalOwner {
   checkNow(): LeaseHealth {
     this.#engine.clock.noticeSleep()
     const health = this.check()
-    const { loss } = this.#lease
-    if (loss !== undefined) this.lose(loss, this.lastError)
+    const { loss, lastError } = this.#lease
+    if (loss !== undefined) this.lose(loss, lastError)
     return health
   }
 
   /** Why the grant is lost, once `check` returns lost. */
   get loss(): { readonly why: LossCause; readonly cause: unknown } {
-    const why = this.#lease.loss ?? (this.ended === 'released' ? undefined : this.ended) ?? 'taken'
-    return { why, cause: why === 'expired' ? this.lastError : undefined }
+    const { loss, end, lastError } = this.#lease
+    const why = loss ?? (end === 'released' ? undefined : end) ?? 'taken'
+    return { why, cause: why === 'expired' ? lastError : undefined }
   }
 
   /** May the store still carry out a renewal for less than `ttl` ms, later than all that were answered? */
   mayShortenTo(ttl: number): boolean {
-    return this.#validity !== undefined && this.#validity.leastTtl < ttlWithDelay(ttl, this.lockDelay)
+    return this.#lease.mayShortenTo(ttl)
   }
 
   /** From now on the grant is lost at `at`, however healthy. */
@@ -213,7 +157,7 @@ export class Watchdog implements Entry, LazyTimer, RenewalOwner {
   onDue(): void {
     this.#engine.clock.noticeSleep()
     for (;;) {
-      const { action } = plan(this.#facts(), this.#engine.clock.now())
+      const { action } = plan(this.#lease, this.#engine.clock.now())
       if (action === undefined) return this.#schedule()
       this.#perform(action)
     }
@@ -223,54 +167,28 @@ export class Watchdog implements Entry, LazyTimer, RenewalOwner {
   #perform(action: LeaseAction): void {
     if (action === 'lose') this.checkNow()
     else if (action === 'report-doubt') this.#reportDoubt()
-    else this.#try()
+    else this.#renewals.renew()
   }
 
   /**
    * One explicit renewal. Resolves with false when the store replies that the grant is lost; rejects when the outcome
-   * is unknown, and the old ttl stays then. Renewals are sent one after the other: of two under way at once, nobody
-   * knows which the store carries out last.
+   * is unknown, and the old ttl stays then.
    */
-  async renewNow(ttl: number): Promise<boolean> {
-    this.#lease.extending++
-    try {
-      while (this.#renewing !== undefined) await this.#engine.keepAliveDuring(this.#renewing)
-      if (this.checkNow() === 'lost') return false
-      const renewal = this.#newRenewal(ttl, () => {
-        this.#lease.ttl = ttl
-      })
-      const renewing = renewal.send()
-      const settled = () => {
-        this.#renewing = undefined
-      }
-      this.#renewing = renewing.then(settled, settled)
-      await renewing
-      return this.ended === undefined
-    } finally {
-      this.#lease.extending--
-      if (this.ended === undefined) {
-        planAfterExtend(this.#facts(), this.#engine.clock.now())
-        this.#schedule()
-      }
-    }
+  renewNow(ttl: number): Promise<boolean> {
+    return this.#renewals.extend(ttl)
   }
 
-  #newRenewal(ttl: number, inTime: () => void): Renewal {
-    return new Renewal(this.#engine, this, {
-      ttl: ttlWithDelay(ttl, this.lockDelay),
-      timeout: tryTime(this.#leaseTtl(ttl)),
-      until: this.#until,
-      ref: this.extending,
-      inTime,
-    })
+  get #renewals(): Renewals {
+    this.#lazyRenewals ??= new Renewals(this.#engine, this.#lease, this)
+    return this.#lazyRenewals
   }
 
   lose(because: LossCause, cause?: unknown): void {
-    if (this.ended !== undefined) return
+    if (this.#lease.ended) return
     const why = this.#lease.loss ?? because
     this.#end(why)
     this.hooks?.onLost(why, cause)
-    const at = releaseAt(this.#facts(), why)
+    const at = releaseAt(this.#lease, why)
     const releaseGrant = () => void this.release()
     if (at === 'now') releaseGrant()
     else this.#engine.schedule(Math.max(at, this.#engine.clock.now()), releaseGrant)
@@ -281,7 +199,7 @@ export class Watchdog implements Entry, LazyTimer, RenewalOwner {
    * repeated in the background for as long as the grant could still block others.
    */
   release(): Promise<ReleaseResult> {
-    if (this.ended === undefined) this.#end('released')
+    if (!this.#lease.ended) this.#end('released')
     return this.#engine.releases.send(this)
   }
 
@@ -292,62 +210,52 @@ export class Watchdog implements Entry, LazyTimer, RenewalOwner {
   }
 
   #end(how: LossCause | 'released'): void {
-    this.ended = how
-    this.#lease.ended = true
-    this.#trying?.abort()
-    this.#trying = undefined
+    this.#lease.end = how
+    this.#lazyRenewals?.abort()
     if (this.#onStoreLoss !== undefined) this.#storeLoss?.removeEventListener('abort', this.#onStoreLoss)
     this.#engine.timers.remove(this)
   }
 
-  #try(): void {
-    const settled = () => {
-      // A listener of its success may have sent another.
-      if (this.#renewing !== renewing) return
-      this.#trying = undefined
-      this.#renewing = undefined
-    }
-    const failed = (error: unknown) => {
-      settled()
-      this.#tryFailed(error)
-    }
-    this.#trying = this.#newRenewal(this.ttl, settled)
-    const renewing = this.#trying.send().then(settled, failed)
-    this.#renewing = renewing
-  }
-
   replied(validUntil: number | undefined): void {
-    if (this.ended !== undefined) return
+    const lease = this.#lease
+    if (lease.ended) return
     if (validUntil === undefined && this.checkNow() !== 'lost') this.lose('taken')
     // The reply may have waited for a machine that slept: do not report a renewal that has already expired.
     if (this.checkNow() === 'lost') return
-    this.lastError = undefined
-    const lease = this.#facts()
+    lease.lastError = undefined
     lease.overdueAt = Number.POSITIVE_INFINITY
     if (lease.autoRenew) planRenewal(lease, this.#engine.clock.now())
     this.#schedule()
     this.hooks?.onRenewed()
   }
 
-  #tryFailed(error: unknown): void {
-    if (this.ended !== undefined) return
-    this.lastError = error
-    planRetry(this.#facts(), this.#engine.clock.now(), this.#engine.random())
+  renewalFailed(error: unknown): void {
+    const lease = this.#lease
+    if (lease.ended) return
+    lease.lastError = error
+    planRetry(lease, this.#engine.clock.now(), this.#engine.random())
     this.#reportDoubt()
     this.#schedule()
   }
 
+  extended(): void {
+    if (this.#lease.ended) return
+    planAfterExtend(this.#lease, this.#engine.clock.now())
+    this.#schedule()
+  }
+
   #reportDoubt(): void {
-    if (this.#lease.doubtReported || this.ended !== undefined) return
-    this.#lease.doubtReported = true
-    this.hooks?.onDoubtful(this.lastError)
+    const lease = this.#lease
+    if (lease.doubtReported || lease.ended) return
+    lease.doubtReported = true
+    this.hooks?.onDoubtful(lease.lastError)
   }
 
   #watchLoss(loss: LossSignal): void {
     this.#storeLoss = loss
     this.#onStoreLoss = () => {
-      const why = lossAt(this.#facts(), this.#engine.clock.now()) ?? 'revoked'
-      this.lose(why, why === 'revoked' ? loss.reason : this.lastError)
+      const why = lossAt(this.#lease, this.#engine.clock.now()) ?? 'revoked'
+      this.lose(why, why === 'revoked' ? loss.reason : this.#lease.lastError)
     }
     if (loss.aborted) return this.#onStoreLoss()
     loss.addEventListener('abort', this.#onStoreLoss)
@@ -355,9 +263,10 @@ export class Watchdog implements Entry, LazyTimer, RenewalOwner {
 
   /** Sets the next moment to act: renew, give up a try, report doubtful, report lost. */
   #schedule(): void {
-    if (this.ended !== undefined) return
-    const { nextAt } = plan(this.#facts(), this.#engine.clock.now())
-    this.#rememberUntil()
+    const lease = this.#lease
+    if (lease.ended) return
+    const { nextAt } = plan(lease, this.#engine.clock.now())
+    lease.rememberUntil()
     this.#engine.timers.set(this, nextAt)
   }
 }

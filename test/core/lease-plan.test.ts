@@ -19,8 +19,10 @@ after(leakCheck)
 const never = Number.POSITIVE_INFINITY
 const dropped = Number.NEGATIVE_INFINITY
 
+type Changeable = { -readonly [Fact in keyof LeaseFacts]: LeaseFacts[Fact] }
+
 /** Proven at 0 for 12 s, as after a grant. */
-function lease(parts: Partial<LeaseFacts> = {}): LeaseFacts {
+function lease(parts: Partial<LeaseFacts> = {}): Changeable {
   return {
     ttl: 12_000,
     lockDelay: 0,
@@ -261,7 +263,7 @@ function* everyState(): Generator<Partial<LeaseFacts>> {
 }
 
 /** Performs each action as the watchdog does, with a store that does not answer. */
-function actionsUntilQuiet(state: LeaseFacts, now: number): number {
+function actionsUntilQuiet(state: Changeable, now: number): number {
   for (let count = 0; ; count++) {
     const { action } = plan(state, now)
     if (action === undefined || count > 10) return count
