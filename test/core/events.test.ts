@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { pathToFileURL } from 'node:url'
 import {
   AcquireTimeoutError,
   BackendError,
@@ -88,12 +92,17 @@ test('each error has a stable code, and instanceof tells them apart', () => {
   assert.equal(new Error('x') instanceof HoldfastError, false)
 })
 
-test('instanceof recognises an error from a second copy of the package', async () => {
-  const copy = (await import(
-    `${new URL('../../src/core/errors.js', import.meta.url).href}?copy`
-  )) as typeof import('../../src/core/errors.js')
+test('instanceof recognises an error from a second copy of the package', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-copy-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  cpSync(new URL('../../src/core', import.meta.url), join(folder, 'core'), { recursive: true })
+  writeFileSync(join(folder, 'package.json'), '{ "type": "module" }')
+  const path = pathToFileURL(join(folder, 'core/errors.js')).href
+  const copy = (await import(path)) as typeof import('../../src/core/errors.js')
   assert.notEqual(copy.LeaseLostError, LeaseLostError)
+  assert.notEqual(copy.HoldfastError, HoldfastError)
   const theirs = new copy.LeaseLostError('m', 1, 'taken')
   assert.ok(theirs instanceof LeaseLostError)
+  assert.ok(theirs instanceof HoldfastError)
   assert.equal(theirs instanceof DeadlockError, false)
 })
