@@ -1,5 +1,6 @@
 /** The cell of a pool: its size, its queue, and who is granted permits next. Pure functions over plain data. */
 import type { Cell } from '../core/cell.js'
+import { describe } from '../core/name.js'
 
 export interface PoolEntry {
   readonly attempt: string
@@ -63,4 +64,13 @@ export function grantFromHead(state: PoolState): PoolState {
     return open ? { ...entry, in: true } : entry
   })
   return { ...state, line: next }
+}
+
+const maxPermits = 1_000_000
+
+/** @throws TypeError, RangeError for anything but a possible number of permits */
+export function checkPermits(what: string, value: unknown): void {
+  if (typeof value !== 'number') throw new TypeError(`${what} must be a number, got ${describe(value)}`)
+  if (!Number.isInteger(value) || value < 1 || value > maxPermits)
+    throw new RangeError(`${what} must be an integer from 1 to ${maxPermits}, got ${value}`)
 }
