@@ -65,6 +65,7 @@ const decides = [
   'src/core/lease-plan.ts',
   'src/core/lease-record.ts',
   'src/core/queue-state.ts',
+  'src/core/reply-outcome.ts',
   'src/core/validity.ts',
   'src/core/mode.ts',
   'src/drivers/memory/table.ts',

@@ -1,5 +1,5 @@
 /**
- * What the store's reply to one request means for the caller that waits for it. `conclude` in `queue-state.ts` decides;
+ * What the store's reply to one request means for the caller that waits for it. `conclude` in `reply-outcome.ts` decides;
  * here the grant is renewed first where it must be, delivered, or given back, and the queue goes on.
  */
 import { patience } from './caching.js'
@@ -11,6 +11,7 @@ import { quote } from './name.js'
 import type { QueueEntry } from './queue-entry.js'
 import * as rules from './queue-state.js'
 import { unusedGrant } from './releases.js'
+import { conclude, type Outcome } from './reply-outcome.js'
 import type { StoreRequest } from './store-request.js'
 import { Watchdog } from './watchdog.js'
 
@@ -59,7 +60,7 @@ function settle(queue: LocalQueue, request: StoreRequest, grant: Grant | undefin
   const refusedByCache = grant === undefined && mayBeRefusedByCache(request, owner)
   // Only where it matters: the check ends a wait that is over.
   const matters = grant !== undefined || request.reassigned || refusedByCache
-  const outcome = rules.conclude(request, {
+  const outcome = conclude(request, {
     owned: owner !== undefined,
     waiting: matters && owner?.deadline.isStillWaiting() === true,
     granted: grant !== undefined,
@@ -73,7 +74,7 @@ function settle(queue: LocalQueue, request: StoreRequest, grant: Grant | undefin
 }
 
 function perform(
-  outcome: rules.Outcome,
+  outcome: Outcome,
   queue: LocalQueue,
   { claim, sent }: StoreRequest,
   owner: QueueEntry,

@@ -5,11 +5,13 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { exclusive, type Mode, shared } from '../../src/core/mode.js'
 import * as queue from '../../src/core/queue-state.js'
+import { conclude } from '../../src/core/reply-outcome.js'
 import { leakCheck } from '../support/leaks.js'
 
 after(leakCheck)
 
-type Rules = typeof queue
+const rules = { ...queue, conclude }
+type Rules = typeof rules
 
 interface Caller extends queue.Entry {
   readonly id: number
@@ -304,7 +306,7 @@ for (const { kinds, most, atLeast } of [
   { kinds: ['writer', 'reader', 'try', 'fair'], most: 3, atLeast: 15_000 },
 ] as const)
   test(`${most} callers (${kinds.join(', ')}): whatever happens, one owner, first come, first served, and each call ends once`, (t) => {
-    const { states, wrong } = explore(queue, kinds, most)
+    const { states, wrong } = explore(rules, kinds, most)
     assert.equal(wrong, undefined)
     t.diagnostic(`${states} states`)
     assert.ok(states >= atLeast, `only ${states} states`)
@@ -395,17 +397,17 @@ const mistakes: Readonly<Record<string, [complaint: RegExp, Partial<Rules>]>> = 
   ],
   'a late grant is delivered': [
     /ended as/,
-    { conclude: (request, reply) => queue.conclude(request, { ...reply, waiting: true }) },
+    { conclude: (request, reply) => conclude(request, { ...reply, waiting: true }) },
   ],
   'a grant without an owner is delivered': [
     /for nobody/,
-    { conclude: (request, reply) => queue.conclude(request, { ...reply, owned: true }) },
+    { conclude: (request, reply) => conclude(request, { ...reply, owned: true }) },
   ],
   'a request taken over ends with its first owner': [
     /is in 0 places/,
     {
       conclude: (request, reply) => {
-        const outcome = queue.conclude(request, reply)
+        const outcome = conclude(request, reply)
         return outcome === 'ask-again' ? 'nothing' : outcome
       },
     },
@@ -429,14 +431,14 @@ const mistakes: Readonly<Record<string, [complaint: RegExp, Partial<Rules>]>> = 
 
 for (const [mistake, [complaint, broken]] of Object.entries(mistakes))
   test(`the enumeration notices when ${mistake}`, () => {
-    const { wrong = '' } = explore({ ...queue, ...broken }, ['writer', 'reader', 'fair'], 3)
+    const { wrong = '' } = explore({ ...rules, ...broken }, ['writer', 'reader', 'fair'], 3)
     assert.match(wrong, complaint)
   })
 
 test('a single attempt that a cache may have refused is sent once more while its caller waits', () => {
   const refused = { owned: true, granted: false, usable: false, newest: true }
   const outcome = (once: boolean, refusedByCache: boolean, waiting: boolean) =>
-    queue.conclude({ once, reassigned: false }, { ...refused, refusedByCache, waiting })
+    conclude({ once, reassigned: false }, { ...refused, refusedByCache, waiting })
   assert.equal(outcome(true, true, true), 'ask-patiently')
   assert.equal(outcome(true, true, false), 'nothing')
   assert.equal(outcome(true, false, true), 'refuse')
