@@ -156,7 +156,7 @@ export function createSession(
   }
 
   /** Calls `over` after `ms`, unless it is stopped first. */
-  const limit = (ms: number, over: () => void) => {
+  const after = (ms: number, over: () => void) => {
     const limit = new TimeLimit(clock, ms, over, { ref: false }).armSoon()
     const stop = () => {
       timers.delete(stop)
@@ -168,7 +168,7 @@ export function createSession(
 
   function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
     return new Promise((resolve, reject) => {
-      const stop = limit(ms, () => reject(new Error(`no answer within ${ms} ms`)))
+      const stop = after(ms, () => reject(new Error(`no answer within ${ms} ms`)))
       work.then(resolve, reject).finally(stop)
     })
   }
@@ -177,7 +177,7 @@ export function createSession(
     const sent = clock.now()
     const running = at.connection.query(call.text, call.notifies ? [...values, 0] : values)
     // By then the server has ended the connection, or the connection holds nothing.
-    const hopeless = limit(ttls.size === 0 ? commandTimeout : idle() + commandTimeout, () =>
+    const hopeless = after(ttls.size === 0 ? commandTimeout : idle() + commandTimeout, () =>
       at.connection.destroy(),
     )
     const result = running.finally(hopeless)
