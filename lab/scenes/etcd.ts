@@ -23,7 +23,7 @@ async function line(server: EtcdServer, room: string): Promise<readonly PlaceKey
 /** The scene continues once this many entries exist. */
 async function waitForEntries(server: EtcdServer, room: string, many: number): Promise<void> {
   const there = async () => (await line(server, room)).length === many
-  await until(there, { within: sceneTimeout, what: `${many} in line` })
+  await until(there, { within: sceneTimeout, what: `${many} in the queue` })
 }
 
 export const deadLeader: Scene = onShared({

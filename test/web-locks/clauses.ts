@@ -313,7 +313,7 @@ export function clauses(where: string, subject: () => Subject, limit = 60_000): 
     await assert.rejects(plain, named('AbortError'))
   })
 
-  clause('3.2.1 options.signal: it ends the wait, and the place in line is gone', async () => {
+  clause('3.2.1 options.signal: it ends the wait, and the place in the queue is gone', async () => {
     const name = fresh()
     const held = await hold(one, name)
     const controller = new AbortController()
@@ -674,7 +674,7 @@ export function clauses(where: string, subject: () => Subject, limit = 60_000): 
     },
   )
 
-  clause('4.2 Release the lock: the next in line is called back', async () => {
+  clause('4.2 Release the lock: the next in the queue is called back', async () => {
     const name = fresh()
     const held = await hold(one, name)
     const next = [two.request(name, { mode: 'shared' }, () => 'a'), one.request(name, () => 'b')]

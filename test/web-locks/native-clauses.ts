@@ -21,7 +21,7 @@ clauses('native', () => ({ manager: () => locks, idOf: () => id }), 10_000)
 
 // Now and then something else in the process runs the queue after the thread has gone, and the waiter is called back: one
 // waiter that is never called back is enough to fail, so several threads end, one after the other.
-test('2.5 Termination of locks: when a thread ends, the next in line is called back (native)', {
+test('2.5 Termination of locks: when a thread ends, the next in the queue is called back (native)', {
   timeout: 10_000,
 }, async () => {
   for (const name of ['first of the dead', 'second', 'third', 'fourth', 'fifth']) {

@@ -18,11 +18,11 @@ const differences: Readonly<Record<string, string>> = {
     'a callback that throws before its first `await` leaves the lock held for ever',
   '3.2.1 request(): it is always a promise, and the callback is called later':
     'the callback of a free lock is called before `request` returns',
-  '3.2.1 options.signal: it ends the wait, and the place in line is gone':
+  '3.2.1 options.signal: it ends the wait, and the place in the queue is gone':
     'a request whose signal was aborted stays in `query` until its turn comes',
   '3.2.2 query(): held locks in the order of their grants, also of several names':
     'lists held locks of several names in no order',
-  '2.5 Termination of locks: when a thread ends, the next in line is called back':
+  '2.5 Termination of locks: when a thread ends, the next in the queue is called back':
     'a request that waits for a lock of a terminated worker is rarely called back',
 }
 

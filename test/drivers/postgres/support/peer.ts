@@ -75,7 +75,7 @@ export async function cabled(
 /** Resolves once `count` are queued. */
 export async function inLine(locks: Locks, name: string, count: number): Promise<void> {
   await until(async () => (await locks.inspect(name)).waiters.length === count, {
-    what: `${count} in line for ${name}`,
+    what: `${count} queued for ${name}`,
   })
 }
 
