@@ -15,6 +15,8 @@ import { findCode, toFailure } from './failure.js'
 import type { Settings } from './options.js'
 import { assertTrusted, foreignOwnersQuery } from './schema-trust.js'
 import { type Call, creation } from './sql.js'
+import { StatementTimeouts } from './statement-timeouts.js'
+import { UnansweredStatements } from './unanswered-statements.js'
 
 export interface StatementResult {
   /** The parsed JSON. */
@@ -47,8 +49,6 @@ export interface ConnectionsEvents {
 
 /** Unanswered statements on each connection before another is opened. */
 const maxInFlight = 6
-/** A statement unanswered for this many ms holds up the statements sent behind it. */
-const stuckAfter = 50
 const idleTimeout = 10_000
 /** How long a statement is retried while somebody else has its row locked, in ms; the server waits a tenth of a second each time. */
 const rowLockTimeout = 1_500
@@ -65,8 +65,8 @@ export function createConnections(
   let main: Promise<Connection> | undefined
   const extras = new Set<Connection>()
   const opened = new Set<Connection>()
-  /** Send times of the unanswered statements, by connection, oldest first. */
-  const unanswered = new WeakMap<Connection, Set<{ readonly sent: number; readonly over: Promise<void> }>>()
+  const unanswered = new UnansweredStatements(clock)
+  const timeouts = new StatementTimeouts(clock, commandTimeout)
   let opening: Promise<void> | undefined
   let closed = false
   let created: Promise<void> | undefined
@@ -76,8 +76,6 @@ export function createConnections(
   const lives = new WeakMap<Connection, string>()
   const forget = database.shared?.ended(() => events.pooledLost())
   const timers = new Set<() => void>()
-  const flights = new Set<{ readonly due: number; readonly late: () => void }>()
-  let disarm: (() => void) | undefined
 
   const later = (ms: number, fn: () => void) => {
     const stop = clock.at(
@@ -105,7 +103,7 @@ export function createConnections(
         gone(connection)
       },
     })
-    connection = await withTimeout(
+    connection = await timeouts.within(
       connecting,
       (late) => void late.then(({ destroy }) => destroy()).catch(() => undefined),
     )
@@ -159,81 +157,12 @@ export function createConnections(
   async function pick(): Promise<Connection> {
     let best = await mainWire()
     if (best.busy === 0) return best
-    best = least(best)
+    best = unanswered.least(best, extras)
     if (best.busy >= maxInFlight) void openExtra()
-    if (!isStuck(best)) return best
+    if (!unanswered.isStuck(best)) return best
     // On a busy machine, opening another connection may take longer than the stuck statement.
-    await Promise.race([openExtra(), oldest(best)?.over])
-    return least(best)
-  }
-
-  function least(best: Connection): Connection {
-    let [found, stuck] = [best, isStuck(best)]
-    for (const connection of extras) {
-      const other = isStuck(connection)
-      if (other === stuck ? connection.busy < found.busy : stuck) [found, stuck] = [connection, other]
-    }
-    return found
-  }
-
-  function oldest(connection: Connection) {
-    const [first] = unanswered.get(connection) ?? []
-    return first
-  }
-
-  function isStuck(connection: Connection): boolean {
-    const first = oldest(connection)
-    return first !== undefined && clock.now() - first.sent > stuckAfter
-  }
-
-  function note(connection: Connection, sent: number, answer: Promise<unknown>): void {
-    let all = unanswered.get(connection)
-    if (all === undefined) {
-      all = new Set()
-      unanswered.set(connection, all)
-    }
-    const done = () => void all.delete(one)
-    const one = { sent, over: answer.then(done, done) }
-    all.add(one)
-  }
-
-  /** One timer for all: checks the oldest and re-arms for the next. Answers that arrived while the event loop was blocked are read first. */
-  const nextCheckAt = (at: number) => clock.at(at, () => clock.soon(checkTimeouts), { ref: false })
-
-  function checkTimeouts(): void {
-    disarm = undefined
-    const now = clock.now()
-    for (const flight of flights) {
-      if (flight.due > now) break
-      flights.delete(flight)
-      flight.late()
-    }
-    const [first] = flights
-    if (first !== undefined) disarm = nextCheckAt(first.due)
-  }
-
-  /** Rejects after the timeout; `abandoned` gets what may still arrive. */
-  function withTimeout<T>(work: Promise<T>, abandoned: (late: Promise<T>) => void): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const due = clock.now() + commandTimeout
-      const late = () => {
-        reject(new Error(`no answer within ${commandTimeout} ms`))
-        abandoned(work)
-      }
-      const flight = { due, late }
-      flights.add(flight)
-      disarm ??= nextCheckAt(due)
-      work.then(
-        (value) => {
-          flights.delete(flight)
-          resolve(value)
-        },
-        (error) => {
-          flights.delete(flight)
-          reject(error)
-        },
-      )
-    })
+    await Promise.race([openExtra(), unanswered.oldest(best)?.over])
+    return unanswered.least(best, extras)
   }
 
   /** If connections lead to different servers, the one opened last leads to the right one: gives up the others. */
@@ -261,8 +190,8 @@ export function createConnections(
     const connection = shared === undefined ? await pick() : undefined
     const sent = clock.now()
     const running = (connection ?? (shared as NonNullable<typeof shared>)).query(text, values)
-    if (connection !== undefined) note(connection, sent, running)
-    const answer = await withTimeout(running, () => {
+    if (connection !== undefined) unanswered.add(connection, sent, running)
+    const answer = await timeouts.within(running, () => {
       connection?.destroy()
       running.catch(() => undefined)
     })
@@ -335,9 +264,7 @@ export function createConnections(
       main = undefined
       forget?.()
       for (const connection of opened) connection.destroy()
-      disarm?.()
-      for (const flight of flights) flight.late()
-      flights.clear()
+      timeouts.close()
       for (const stop of timers) stop()
       timers.clear()
     },
