@@ -10,6 +10,7 @@
  */
 import { describe } from '../../core/name.js'
 import { cellFunctions } from './sql/cells.js'
+import { operatorFunctions } from './sql/operators.js'
 import { queueFunctions } from './sql/queue.js'
 import { sessionFunctions } from './sql/session.js'
 import { tables } from './sql/tables.js'
@@ -70,13 +71,16 @@ const quietVerbs = [
 const functionName = (verb: string) =>
   `holdfast_${verb.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}_v1`
 
-const functionsText: string = [
+const functions: readonly string[] = [
   queueFunctions,
   verbs,
+  operatorFunctions,
   sessionFunctions,
   transactionFunctions,
   cellFunctions,
-].join('\n')
+]
+
+const functionsText = functions.join('\n')
 
 /** PostgreSQL's own, whatever types `search_path` leads to. */
 const ownTypes: Readonly<Record<string, string>> = {
@@ -172,14 +176,6 @@ end $$;`
     withPath(text).trim().replaceAll('S.', `${name}.`),
   )
 }
-
-const functions: readonly string[] = [
-  queueFunctions,
-  verbs,
-  sessionFunctions,
-  transactionFunctions,
-  cellFunctions,
-]
 
 const functionNames = functions.flatMap((text) =>
   [...text.matchAll(/create or replace function S\.(holdfast_\w+)/g)].map(([, name = '']) => name),
