@@ -39,8 +39,11 @@ const files: Readonly<Record<string, readonly [file: string, type: string]>> = {
   'icon.svg': ['icon.svg', 'image/svg+xml'],
 }
 
-/** @param path of the route below the page, without a slash in front */
-export async function respond(site: Site, request: Request, path: string): Promise<Response> {
+/**
+ * @param path of the route below the page, without slashes around it
+ * @param last what the address of the page ends with, if that is no slash: `locks` of `/locks`
+ */
+export async function respond(site: Site, request: Request, path: string, last: string): Promise<Response> {
   const { access } = site
   if (!hostAllowed(request.headers.get('host'), access.hosts))
     return text(
@@ -51,7 +54,7 @@ export async function respond(site: Site, request: Request, path: string): Promi
   if (access.token !== undefined) {
     const given = url.searchParams.get('token')
     if (request.method === 'GET' && path === '' && given !== null && equal(given, access.token))
-      return tokenPage(access.token)
+      return tokenPage(access.token, last)
     if (!hasToken(request, access.token))
       return text(401, 'This page needs its token. Open the address that was printed when it was started.')
   }
@@ -63,15 +66,28 @@ export async function respond(site: Site, request: Request, path: string): Promi
   const file = Object.hasOwn(files, path) ? files[path] : undefined
   if (file === undefined) return text(404, 'There is nothing here.')
   if (request.method !== 'GET' && request.method !== 'HEAD') return wrongMethod('GET')
-  return new Response(pageFile(file[0]), { headers: { ...headers, 'content-type': file[1] } })
+  const content = path === '' && last !== '' ? belowLast(pageFile(file[0]), last) : pageFile(file[0])
+  return new Response(content, { headers: { ...headers, 'content-type': file[1] } })
+}
+
+/**
+ * The page for an address without a slash at its end, where a browser would look for its files one level too high. They stay relative: a
+ * proxy may have taken a prefix away that the browser still sees.
+ */
+function belowLast(page: Uint8Array, last: string): string {
+  const folder = `./${last.replaceAll('&', '&amp;').replaceAll('"', '&quot;')}/`
+  return Buffer.from(page)
+    .toString('utf8')
+    .replace(/ (href|src)="/g, (attribute) => attribute + folder)
 }
 
 /** Puts the token into a cookie and out of the address, which is kept in histories and shown on screens. */
-function tokenPage(token: string): Response {
+function tokenPage(token: string, last: string): Response {
   const { name, value } = cookieOf(token)
-  // Without a path and relative to the page, both also fit behind a proxy that takes a prefix away.
+  // Without a path and relative to the page, both also fit behind a proxy that takes a prefix away. Without a slash at the end of the
+  // address the browser sends the cookie to what stands beside the page as well.
   const cookie = `${name}=${value}; HttpOnly; SameSite=Lax; Max-Age=604800`
-  return new Response(null, { status: 303, headers: { ...headers, location: './', 'set-cookie': cookie } })
+  return new Response(null, { status: 303, headers: { ...headers, location: `./${last}`, 'set-cookie': cookie } })
 }
 
 function events({ hub, watches, init }: Site, url: URL): Response {

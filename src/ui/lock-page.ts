@@ -110,19 +110,13 @@ export function lockPage(options: PageOptions): LockPage {
 
 /** @returns undefined for what is not below the page's path */
 async function routed(site: Site, request: Request, mounted: string): Promise<Response | undefined> {
-  const { pathname, search } = new URL(request.url)
+  const { pathname } = new URL(request.url)
   // As the URL of a request spells it: `/ö` is `/%C3%B6`.
   const base = new URL(`/${mounted.replace(/^\/+|\/+$/g, '')}/`.replace('//', '/'), request.url).pathname
-  // Without the slash, the page's own files would be looked for one level too high.
-  if (`${pathname}/` === base)
-    return new Response(null, { status: 308, headers: { ...headers, location: relative(pathname, search) } })
-  if (!pathname.startsWith(base)) return undefined
-  return await respond(site, request, pathname.slice(base.length))
-}
-
-/** Relative, because a proxy may have taken a prefix away that the browser still sees. */
-function relative(pathname: string, search: string): string {
-  return `./${pathname.slice(pathname.lastIndexOf('/') + 1)}/${search}`
+  if (!`${pathname}/`.startsWith(base)) return undefined
+  // Some servers redirect what ends with a slash to what does not, some the other way round: both get the same, without a redirect of ours.
+  const path = pathname.slice(base.length).replace(/\/$/, '')
+  return await respond(site, request, path, path === '' ? pathname.replace(/^.*\//, '') : '')
 }
 
 async function answer(

@@ -68,8 +68,7 @@ for (const [name, start] of Object.entries(servers))
       const served = await start(page)
       const at = `${served.url}/locks`
       try {
-        const bare = await send(at)
-        assert.deepEqual([bare.status, new URL(String(bare.headers.location), at).href], [308, `${at}/`])
+        assert.match((await send(at)).body, /<script type="module" src=".\/locks\/page.js">/)
         assert.match((await send(`${at}/`)).body, /<script type="module" src="page.js">/)
         assert.match(String((await send(`${at}/page.js`)).headers['content-type']), /^text\/javascript/)
         assert.equal((await send(`${served.url}/locksmith/`)).status, 404)
@@ -116,7 +115,7 @@ test('in Hono, the page and its stream work below /locks', async () => {
   app.all('/locks/*', (context) => page.fetch(context.req.raw))
   const ask = (path: string, headers: Record<string, string> = { host: 'localhost' }) =>
     app.request(`http://localhost${path}`, { headers })
-  assert.equal((await ask('/locks')).status, 308)
+  assert.match(await (await ask('/locks')).text(), /locks\/page\.js/)
   assert.match(await (await ask('/locks/')).text(), /page\.js/)
   assert.equal((await ask('/locks/', { host: 'evil.example' })).status, 403)
   const { body } = await ask('/locks/events')
@@ -126,6 +125,69 @@ test('in Hono, the page and its stream work below /locks', async () => {
   assert.equal(page.viewers, 1)
   await reader?.cancel()
   assert.equal(page.viewers, 0)
+  page.close()
+})
+
+/** Servers that redirect every address to the form of their own, as Next.js does without and with `trailingSlash`. */
+const forms: Readonly<Record<string, (path: string) => string>> = {
+  'without a slash at the end': (path) => path.replace(/(?<=.)\/$/, ''),
+  'with a slash at the end': (path) => (/\.\w+$|\/$/.test(path) ? path : `${path}/`),
+}
+
+for (const [form, own] of Object.entries(forms))
+  test(`behind a server that redirects to addresses ${form}, a browser finds the page, its files, its stream and its release`, async () => {
+    const token = 'a-token-of-the-test-suite'
+    const page = lockPage({ stores: { main: locks }, path: '/locks', token, allowRelease: true })
+    const served = await serving((request, response) => {
+      const { pathname, search } = new URL(request.url ?? '/', 'http://localhost')
+      const wanted = own(pathname)
+      if (wanted === pathname) return page.node(request, response)
+      response.writeHead(308, { location: wanted + search }).end()
+    })
+    let cookie = ''
+    /** Follows redirects, as a browser does, but only so many of them. */
+    const visit = async (address: string, method = 'GET') => {
+      let at = address
+      for (let hops = 0; hops < 5; hops++) {
+        const reply = await send(at, { method, headers: { cookie } })
+        const [given] = reply.headers['set-cookie'] ?? []
+        if (given !== undefined) cookie = given.replace(/;.*/, '')
+        if (reply.headers.location === undefined) return { ...reply, at }
+        at = new URL(reply.headers.location, at).href
+      }
+      throw new Error(`${address} leads round in circles`)
+    }
+    try {
+      for (const start of ['/locks', '/locks/']) {
+        const { status, body, at } = await visit(`${served.url}${start}?token=${token}`)
+        assert.deepEqual([status, new URL(at).pathname], [200, own('/locks/')])
+        const files = [...body.matchAll(/(?:href|src)="([^"]*)"/g)].map(
+          ([, file = '']) => new URL(file, at).href,
+        )
+        assert.equal(files.length, 3)
+        for (const file of files) assert.equal((await visit(file)).status, 200, file)
+        const script = files.find((file) => file.endsWith('.js')) ?? ''
+        // It has no key: the page has answered, and not a place beside it.
+        assert.equal((await visit(new URL('release', script).href, 'POST')).status, 403)
+        const events = await visit(new URL('events', script).href, 'POST')
+        assert.deepEqual([events.status, events.headers.allow], [405, 'GET'])
+      }
+    } finally {
+      page.close()
+      await served.close()
+    }
+  })
+
+test('what a route has put into the address of the page cannot become markup', async () => {
+  const page = lockPage({ stores: { main: locks }, path: '/&quot;"<b>' })
+  const { body } = await serving(page.node).then(async (served) => {
+    try {
+      return await send(`${served.url}/&quot;%22%3Cb%3E`)
+    } finally {
+      await served.close()
+    }
+  })
+  assert.match(body, / src=".\/&amp;quot;%22%3Cb%3E\/page\.js"/)
   page.close()
 })
 

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { advance, begin, type Model } from '../model.js'
 import type { Init, Tick } from '../wire.js'
+import { routeUrl } from './route.js'
 
 export type Link = 'connecting' | 'live' | 'away'
 
@@ -45,7 +46,7 @@ export function useLive(store: string | undefined, name: string | undefined, fro
       close()
       const about =
         store !== undefined && name !== undefined ? `?${new URLSearchParams({ store, name })}` : ''
-      source = new EventSource(`events${about}`)
+      source = new EventSource(routeUrl(`events${about}`))
       source.addEventListener('init', (event) => {
         const next = begin(JSON.parse((event as MessageEvent<string>).data) as Init, Date.now())
         model.current = next

@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { StoreModel } from '../model.js'
 import { lasted, visible } from '../stats.js'
 import type { Entry } from '../wire.js'
+import { routeUrl } from './route.js'
 
 interface Props {
   readonly store: StoreModel
@@ -116,7 +117,7 @@ const outcomes: Readonly<Record<string, string>> = {
 async function ask(body: unknown, key: string): Promise<string> {
   try {
     const headers = { 'content-type': 'application/json', 'x-holdfast-key': key }
-    const response = await fetch('release', { method: 'POST', headers, body: JSON.stringify(body) })
+    const response = await fetch(routeUrl('release'), { method: 'POST', headers, body: JSON.stringify(body) })
     if (!response.ok) return (await response.text()).trim()
     const { outcome } = (await response.json()) as { outcome: string }
     return outcomes[outcome] ?? outcome

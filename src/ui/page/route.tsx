@@ -10,6 +10,14 @@ export function hrefOf(store: string, name: string): string {
   return `#/${encodeURIComponent(store)}/${encodeURIComponent(name)}`
 }
 
+/**
+ * @param path of a route of the server, such as `events`
+ * @returns its address: beside this script, because the page's own address may have no slash at its end
+ */
+export function routeUrl(path: string): string {
+  return new URL(path, import.meta.url).href
+}
+
 function routeOf(hash: string): Route {
   const [, store, name] = /^#\/([^/]+)\/(.+)$/.exec(hash) ?? []
   if (store === undefined || name === undefined) return {}
