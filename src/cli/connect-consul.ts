@@ -10,7 +10,10 @@ import { readFileSync } from 'node:fs'
 import type { Opening } from './connect.js'
 import { parseDuration } from './duration.js'
 import { badInput } from './exit.js'
+import { plain } from './print.js'
 import { parseTls, readKeys, type Tls, tlsSettings } from './tls.js'
+import { consulFiles } from './tools-environment.js'
+import { checkFiles, filesFrom, flagOf } from './tools-values.js'
 import { decoded, hostPort, parseAddresses, parseLogin, parseParts, parseSettings } from './url.js'
 
 const known = ['prefix', 'datacenter', 'min-ttl', ...tlsSettings] as const
@@ -39,7 +42,7 @@ export function parseConsulAddress(rest: string, shown: string): ConsulAddress {
   const least = query.get('min-ttl')
   return {
     hosts: parseAddresses(parts.hosts, 8500, shown).map(hostPort),
-    tls: parseTls(query, shown, tlsFromEnvironment()),
+    tls: parseTls(query, shown, query.get('tls') === 'false' ? undefined : tlsFromEnvironment()),
     token: password,
     prefix: query.get('prefix'),
     datacenter: query.get('datacenter'),
@@ -47,35 +50,50 @@ export function parseConsulAddress(rest: string, shown: string): ConsulAddress {
   }
 }
 
+/** @throws CliError */
 function tlsFromEnvironment(): Tls | undefined {
-  const { CONSUL_HTTP_SSL, CONSUL_CACERT, CONSUL_CLIENT_CERT, CONSUL_CLIENT_KEY } = process.env
-  if (!/^(1|t|true)$/i.test(CONSUL_HTTP_SSL ?? '')) return undefined
-  return {
-    ...(CONSUL_CACERT && { ca: CONSUL_CACERT }),
-    ...(CONSUL_CLIENT_CERT && CONSUL_CLIENT_KEY && { cert: CONSUL_CLIENT_CERT, key: CONSUL_CLIENT_KEY }),
-  }
+  if (!flagOf('CONSUL_HTTP_SSL', process.env['CONSUL_HTTP_SSL'])) return undefined
+  const files = filesFrom(process.env, consulFiles)
+  checkFiles(files, consulFiles)
+  return files
 }
 
 /** The token from the URL, or else from where Consul's own tools look. @throws CliError */
-export function consulToken({ token }: ConsulAddress): string | undefined {
+export function consulToken({ token }: Pick<ConsulAddress, 'token'>): string | undefined {
   const { CONSUL_HTTP_TOKEN, CONSUL_HTTP_TOKEN_FILE } = process.env
-  if (token !== undefined || CONSUL_HTTP_TOKEN) return token ?? CONSUL_HTTP_TOKEN
+  if (token !== undefined) return token
+  if (CONSUL_HTTP_TOKEN) return checkedToken('CONSUL_HTTP_TOKEN', CONSUL_HTTP_TOKEN)
   if (!CONSUL_HTTP_TOKEN_FILE) return undefined
+  const file = `CONSUL_HTTP_TOKEN_FILE=${plain(CONSUL_HTTP_TOKEN_FILE)}`
+  return checkedToken(file, readToken(file, CONSUL_HTTP_TOKEN_FILE))
+}
+
+function readToken(shown: string, file: string): string {
   try {
-    return readFileSync(CONSUL_HTTP_TOKEN_FILE, 'utf8').trim()
+    return readFileSync(file, 'utf8').trim()
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    throw badInput(`CONSUL_HTTP_TOKEN_FILE=${CONSUL_HTTP_TOKEN_FILE} cannot be read: ${code}`)
+    throw badInput(`${shown} cannot be read: ${code}; name a readable file, or unset it`)
   }
+}
+
+/** A token is sent as a header. @param from where it is from: the token itself is not shown */
+function checkedToken(from: string, token: string): string {
+  if (/^[\x21-\x7e]+$/.test(token)) return token
+  const what =
+    token === ''
+      ? 'no token in it'
+      : 'a character that no token has: a blank, a line break or one outside of ASCII'
+  throw badInput(`${from} has ${what}; write the token alone, or unset it`)
 }
 
 /** @throws CliError */
 export function consulTarget(rest: string, shown: string): Opening {
   const address = parseConsulAddress(rest, shown)
   const { hosts, tls, prefix, datacenter, minTtl } = address
+  const token = consulToken(address)
   const connect = async () => {
     const { consul } = await import('holdfast/consul')
-    const token = consulToken(address)
     const driver = consul({
       url: hosts.map((host) => `${tls === undefined ? 'http' : 'https'}://${host}`),
       ...(token !== undefined && { token }),

@@ -10,6 +10,7 @@
  */
 import type { Opening } from './connect.js'
 import { badInput, CliError, exits } from './exit.js'
+import { plain } from './print.js'
 import { parseFlag, parseTls, readKeys, type Tls, tlsSettings } from './tls.js'
 import {
   decoded,
@@ -51,12 +52,18 @@ export function parseEtcdAddress(rest: string, shown: string): EtcdAddress {
   }
 }
 
+/** @throws CliError for half a login; etcdctl would ask for the password. */
 function loginFromEnvironment(): Login {
   const { ETCDCTL_USER = '', ETCDCTL_PASSWORD } = process.env
+  if (ETCDCTL_USER === '') return { user: undefined, password: undefined }
   const [user = '', ...rest] = ETCDCTL_USER.split(':')
-  const password = rest.length > 0 ? rest.join(':') : ETCDCTL_PASSWORD
-  const none = user === '' || password === undefined
-  return none ? { user: undefined, password: undefined } : { user, password }
+  const password = rest.length > 0 ? rest.join(':') : ETCDCTL_PASSWORD || undefined
+  if (user === '') throw badInput('ETCDCTL_USER has no user before the colon; write user:password')
+  if (password === undefined)
+    throw badInput(
+      `ETCDCTL_USER=${plain(user)} has no password; write user:password, or set ETCDCTL_PASSWORD`,
+    )
+  return { user, password }
 }
 
 /** @throws CliError */

@@ -34,8 +34,7 @@ export async function explain(
   const refused = await refusals(store)
   if (refused !== undefined) return await refusalError(store, refused, error)
   const why = brief(error.message)
-  if (isLogin(error))
-    return unusable(`the login was refused: ${why}; ${loginHint(parseScheme(store.url))}`, store, error)
+  if (isLogin(error)) return unusable(`the login was refused: ${why}; ${loginHint(store.url)}`, store, error)
   const [host] = store.hosts
   if (host !== undefined && refusesTls(error))
     return unusable(
@@ -78,7 +77,13 @@ const variables: Readonly<Record<string, string>> = {
   consul: 'CONSUL_HTTP_TOKEN',
 }
 
-function loginHint(scheme: string): string {
+/** Says also that the password is from a variable: it may be one that was meant for another server. */
+function loginHint(url: string): string {
+  const scheme = parseScheme(url)
   const form = scheme === 'consul' ? ':token@' : 'user:password@'
-  return `give ${form} before the host, or ${variables[scheme] ?? 'REDISCLI_AUTH'}`
+  const names = variables[scheme] ?? 'REDISCLI_AUTH'
+  const hasOwn = /^[^/]*\/\/[^/?#@]*:[^/?#@]*@/.test(url)
+  const used = hasOwn ? undefined : names.split(' and ').find((name) => process.env[name])
+  if (used === undefined) return `give ${form} before the host, or ${names}`
+  return `it is that of the variable ${used}; correct it there, or give ${form} before the host`
 }

@@ -5,8 +5,8 @@ import { badInput, CliError } from './exit.js'
 import { parseDirectory } from './local-directory.js'
 import { didYouMean } from './nearest.js'
 import { json, plain } from './print.js'
-import { hasTlsOptions, type TlsOptions, withoutAuthority, withTlsOptions } from './tls-options.js'
-import { withToolsEnvironment } from './tools-environment.js'
+import { type TlsOptions, withoutAuthority, withTlsOptions } from './tls-options.js'
+import { checkToolsFiles, withToolsEnvironment } from './tools-environment.js'
 import { displayUrl } from './url.js'
 import { expanded } from './url-variables.js'
 
@@ -53,9 +53,11 @@ export function storeUrl(on: string | undefined = process.env.HOLDFAST_URL, tls:
 
 /** What the options say takes precedence over the environment. */
 function completed(url: string, tls: TlsOptions): string {
-  if (!hasTlsOptions(tls)) return withToolsEnvironment(url)
-  const whole = withToolsEnvironment(withTlsOptions(url, tls))
-  return tls.insecure === true ? withoutAuthority(whole) : whole
+  const given = withTlsOptions(url, tls)
+  const filled = withToolsEnvironment(given)
+  const whole = tls.insecure === true ? withoutAuthority(filled) : filled
+  checkToolsFiles(given, whole)
+  return whole
 }
 
 /** Resolves a relative directory against the file. Resolved against the working directory, every folder of the project would have its own locks. */

@@ -5,7 +5,8 @@
  */
 import { resolve } from 'node:path'
 import { badInput } from './exit.js'
-import { readKeys } from './tls.js'
+import { plain } from './print.js'
+import { readKeys, type Tls } from './tls.js'
 
 export interface TlsOptions {
   /** Files in PEM form, as typed. */
@@ -18,7 +19,7 @@ export interface TlsOptions {
 
 const files = ['ca', 'cert', 'key'] as const
 
-export function hasTlsOptions(options: TlsOptions): boolean {
+function hasTlsOptions(options: TlsOptions): boolean {
   return options.insecure === true || files.some((name) => options[name] !== undefined)
 }
 
@@ -39,7 +40,8 @@ export function withTlsOptions(url: string, options: TlsOptions): string {
       `${optionNames(options)}: local: needs no TLS, its locks stay on this machine; leave that out, or name a store across a network with --on`,
     )
   for (const name of optionNames(options).split(', ')) refuseTwice(url, name.slice(2))
-  readKeys(Object.fromEntries(given), '--')
+  const named: Tls = Object.fromEntries(given)
+  readKeys(named, (name) => `--${name} ${plain(named[name] ?? '')}`)
   const settings = given.map(([name, file]) => `${name}=${encodeURIComponent(file).replaceAll('%2F', '/')}`)
   return settings.length === 0 ? url : `${url}${url.includes('?') ? '&' : '?'}${settings.join('&')}`
 }

@@ -76,13 +76,14 @@ export function acceptsAnyCertificate(): boolean {
 
 /**
  * Options for `tls.connect`.
- * @param dashes before the names in messages: for files that were given as options
+ * @param about names a file in messages; default: as a setting of the URL
  * @throws CliError if a file cannot be read or is not what it should be, or certificate and key do not belong together.
  */
-export function readKeys(files: Tls, dashes: '' | '--' = ''): Keys {
+export function readKeys(
+  files: Tls,
+  about: (name: keyof Tls) => string = (name) => `${name}=${plain(files[name] ?? '')}`,
+): Keys {
   const keys: Keys = {}
-  const about = (name: keyof Tls) =>
-    dashes === '' ? `${name}=${plain(files[name] ?? '')}` : `--${name} ${plain(files[name] ?? '')}`
   for (const name of ['ca', 'cert', 'key'] as const) {
     const path = files[name]
     if (path !== undefined) keys[name] = readFile(about(name), path)

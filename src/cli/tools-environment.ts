@@ -12,6 +12,16 @@
  */
 import { badInput } from './exit.js'
 import { plain } from './print.js'
+import type { Tls } from './tls.js'
+import {
+  checkFiles,
+  checkHost,
+  checkPort,
+  type Environment,
+  endpoints,
+  type FileVariables,
+  filesFrom,
+} from './tools-values.js'
 
 interface Loose {
   readonly login: string | undefined
@@ -19,8 +29,6 @@ interface Loose {
   readonly path: string
   readonly search: string
 }
-
-type Environment = Readonly<Record<string, string | undefined>>
 
 /** As in `url.ts`, but every part is optional. */
 const form = /^(?:\/\/(?:([^@/?#]*)@)?([^/?#@]*))?(?:\/([^?#@]*))?(?:\?([^#@]*))?$/
@@ -56,86 +64,95 @@ const fills: Readonly<Record<string, (parts: Loose, env: Environment) => Loose>>
 }
 
 function fillPostgres(parts: Loose, env: Environment): Loose {
-  const { PGUSER, PGDATABASE, PGSSLMODE = '', PGSSLROOTCERT, PGSSLCERT, PGSSLKEY } = env
+  const { PGUSER, PGDATABASE, PGSSLMODE = '' } = env
   if (!['', 'disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'].includes(PGSSLMODE))
     throw badInput(
       `PGSSLMODE=${plain(PGSSLMODE)} is none that PostgreSQL knows; write disable, require or verify-full`,
     )
   const secure = ['require', 'verify-ca', 'verify-full'].includes(PGSSLMODE)
-  const ca = PGSSLROOTCERT === 'system' ? undefined : PGSSLROOTCERT
   return {
     login: parts.login ?? (PGUSER ? encodeURIComponent(PGUSER) : undefined),
     hosts: hostFromEnvironment(parts, env, 'PGHOST', 'PGPORT'),
     path: parts.path || (PGDATABASE ? encodeURIComponent(PGDATABASE) : ''),
-    search: withTls(parts.search, secure || undefined, { ca, cert: PGSSLCERT, key: PGSSLKEY }),
+    search: withTls(parts.search, secure || undefined, () => {
+      const { ca, ...own } = filesFrom(env, postgresFiles)
+      return ca === undefined || ca === 'system' ? own : { ...own, ca }
+    }),
   }
 }
 
 function fillEtcd(parts: Loose, env: Environment): Loose {
-  const { ETCDCTL_ENDPOINTS, ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY } = env
-  const files = { ca: ETCDCTL_CACERT, cert: ETCDCTL_CERT, key: ETCDCTL_KEY }
+  const { ETCDCTL_ENDPOINTS, ETCDCTL_CACERT, ETCDCTL_CERT } = env
   const given =
     parts.hosts === '' && ETCDCTL_ENDPOINTS ? endpoints('ETCDCTL_ENDPOINTS', ETCDCTL_ENDPOINTS) : undefined
   // With a certificate, etcdctl treats an endpoint without a scheme as one with TLS.
   const certified = ETCDCTL_CACERT || ETCDCTL_CERT ? true : undefined
   const secure = given?.secure === false && certified === undefined ? undefined : (given?.secure ?? certified)
+  const files = () => filesFrom(env, etcdFiles)
   return { ...parts, hosts: given?.hosts ?? parts.hosts, search: withTls(parts.search, secure, files) }
 }
 
 function fillConsul(parts: Loose, env: Environment): Loose {
-  const { CONSUL_HTTP_ADDR, CONSUL_CACERT, CONSUL_CLIENT_CERT, CONSUL_CLIENT_KEY } = env
+  const { CONSUL_HTTP_ADDR } = env
   if (parts.hosts !== '' || !CONSUL_HTTP_ADDR) return parts
   const { hosts, secure } = endpoints('CONSUL_HTTP_ADDR', CONSUL_HTTP_ADDR)
-  const files = { ca: CONSUL_CACERT, cert: CONSUL_CLIENT_CERT, key: CONSUL_CLIENT_KEY }
+  const files = () => filesFrom(env, consulFiles)
   return { ...parts, hosts, search: withTls(parts.search, secure || undefined, files) }
+}
+
+const postgresFiles: FileVariables = { ca: 'PGSSLROOTCERT', cert: 'PGSSLCERT', key: 'PGSSLKEY' }
+const etcdFiles: FileVariables = { ca: 'ETCDCTL_CACERT', cert: 'ETCDCTL_CERT', key: 'ETCDCTL_KEY' }
+export const consulFiles: FileVariables = {
+  ca: 'CONSUL_CACERT',
+  cert: 'CONSUL_CLIENT_CERT',
+  key: 'CONSUL_CLIENT_KEY',
+}
+
+const fileVariables: Readonly<Record<string, FileVariables>> = {
+  postgres: postgresFiles,
+  postgresql: postgresFiles,
+  etcd: etcdFiles,
+  consul: consulFiles,
+}
+
+/**
+ * Reads the files that the environment has added.
+ * @param whole what {@link withToolsEnvironment} has made of `url`
+ * @throws CliError with the name of the variable
+ */
+export function checkToolsFiles(url: string, whole: string, env: Environment = process.env): void {
+  const names = fileVariables[url.slice(0, url.indexOf(':')).toLowerCase()]
+  if (names === undefined || whole === url) return
+  const added = (['ca', 'cert', 'key'] as const).filter((name) => {
+    const setting = new RegExp(`[?&]${name}=`)
+    return setting.test(whole) && !setting.test(url)
+  })
+  const files: Tls = Object.fromEntries(added.map((name) => [name, env[names[name]]]))
+  checkFiles(files, names)
 }
 
 /** The only host, plus a port if the URL has none. */
 function hostFromEnvironment({ hosts }: Loose, env: Environment, hostName: string, portName: string): string {
-  const [host, port] = [env[hostName], env[portName]]
-  if (hosts === '' && host !== undefined && host !== '' && !/^[^\s,/?#@[\]]+$/.test(host)) {
-    throw badInput(
-      `${hostName}=${plain(host)} is not a host that holdfast can connect to; it takes one name or address`,
-    )
-  }
-  const named = hosts !== '' ? hosts : (host ?? '')
+  const [host = '', port] = [env[hostName], env[portName]]
+  if (hosts === '') checkHost(hostName, host, portName)
+  const named = hosts !== '' ? hosts : host
   const bare = named.includes(':') && hosts === '' ? `[${named}]` : named
   if (bare === '' || !port || bare.includes(',') || /^(\[[^\]]*\]|[^:[]*):/.test(bare)) return bare
-  if (!/^\d{1,5}$/.test(port)) throw badInput(`${portName}=${plain(port)} is not the number of a port`)
+  checkPort(portName, port)
   return `${bare}:${port}`
 }
 
-/** `secure` is undefined if no endpoint has a scheme. */
-function endpoints(name: string, text: string): { hosts: string; secure: boolean | undefined } {
-  const all = text.split(',').map((one) => /^(?:(https?):\/\/)?([^\s/?#@]+)\/?$/i.exec(one.trim()))
-  const schemes = new Set(all.map((one) => one?.[1]?.toLowerCase()))
-  if (all.includes(null) || schemes.size > 1) {
-    throw badInput(
-      `${name} cannot be read; holdfast takes host:port, all with http://, all with https:// or all with neither, between commas`,
-    )
-  }
-  const [scheme] = schemes
-  return {
-    hosts: all.map((one) => one?.[2]).join(','),
-    secure: scheme === undefined ? undefined : scheme === 'https',
-  }
-}
-
-interface Files {
-  readonly ca: string | undefined
-  readonly cert: string | undefined
-  readonly key: string | undefined
-}
-
-/** A URL with any TLS setting takes none from the environment. `secure` is undefined if nothing decides for or against TLS. */
-function withTls(search: string, secure: boolean | undefined, { ca, cert, key }: Files): string {
-  const reply = /(^|&)(tls|ca|cert|key)(=|&|$)/.test(search)
-  if (reply || secure === undefined) return search
+/**
+ * A URL with any TLS setting takes none from the environment.
+ * @param secure undefined: nothing decides for or against TLS
+ * @param files called only if they are used
+ */
+function withTls(search: string, secure: boolean | undefined, files: () => Tls): string {
+  const own = /(^|&)(tls|ca|cert|key)(=|&|$)/.test(search)
+  if (own || secure === undefined) return search
   if (!secure) return joined(search, 'tls=false')
-  const files = Object.entries({ ca, cert, key }).flatMap(([what, file]) =>
-    file ? [`${what}=${encodeURIComponent(file)}`] : [],
-  )
-  return joined(search, 'tls=true', ...files)
+  const named = Object.entries(files()).map(([what, file]) => `${what}=${encodeURIComponent(file)}`)
+  return joined(search, 'tls=true', ...named)
 }
 
 function joined(...settings: readonly string[]): string {

@@ -5,6 +5,7 @@
  * password becomes a host or a setting. So messages never repeat text that could not be parsed, and build what they show from the parsed
  * parts.
  */
+import { isIP } from 'node:net'
 import { badInput } from './exit.js'
 
 export interface Address {
@@ -78,20 +79,32 @@ function displaySearch(search: string): string {
 }
 
 function parseAddress(text: string, usual: number): Address | undefined {
-  const [, bracketed, plain, port] = /^(?:\[([\da-fA-F:.%]+)\]|([^:[\]\s]+))(?::(\d{1,5}))?$/.exec(text) ?? []
-  const host = bracketed ?? plain
-  return host === undefined || Number(port ?? usual) > 65_535
-    ? undefined
-    : { host, port: Number(port ?? usual) }
+  if (addressComplaint(text) !== undefined) return undefined
+  const [, bracketed, plain = '', port = usual] = addressForm.exec(text) ?? []
+  return { host: bracketed ?? plain, port: Number(port) }
+}
+
+const addressForm = /^(?:\[([^\]]*)\]|([^:[\]\s]+))(?::(\d{1,5}))?$/
+
+/** What is wrong with `host`, `host:port` or `[address]:port`, and what to write; undefined: nothing is. Repeats nothing of it. */
+export function addressComplaint(text: string): string | undefined {
+  const [whole, bracketed, , port] = addressForm.exec(text) ?? []
+  const address = bracketed ?? text
+  if (isIP(address) === 6 && address.includes('%'))
+    return 'an IPv6 address with a zone (%eth0); give a name, or an address without a zone'
+  if (isIP(text) === 6) return 'an IPv6 address without brackets; write [address] or [address]:port'
+  if (whole === undefined || (bracketed !== undefined && isIP(bracketed) !== 6))
+    return 'a host that cannot be read; write host, host:port or [address]:port'
+  if (port !== undefined && (Number(port) < 1 || Number(port) > 65_535))
+    return 'a port that is not from 1 to 65535; write host, host:port or [address]:port'
+  return undefined
 }
 
 /** @throws CliError */
 export function parseAddresses(hosts: string, usual: number, shown: string): Address[] {
   return hosts.split(',').map((text) => {
     const address = parseAddress(text, usual)
-    if (address === undefined) {
-      throw badInput(`'${shown}' has a host that cannot be read; write host, host:port or [address]:port`)
-    }
+    if (address === undefined) throw badInput(`'${shown}' has ${addressComplaint(text)}`)
     return address
   })
 }

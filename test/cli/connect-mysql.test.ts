@@ -27,7 +27,7 @@ test('a URL says host, port, login, database and settings', () => {
 const bad: readonly [url: string, complaint: RegExp][] = [
   ['mysql:', /names no host; write mysql:\/\/user@host:3306\/database/],
   ['mysql://h:port/d', /has a host that cannot be read/],
-  ['mysql://h:99999/d', /has a host that cannot be read/],
+  ['mysql://h:99999/d', /has a port that is not from 1 to 65535; write host, host:port/],
   ['mysql://h', /names no database/],
   [
     'mysql://h/d?ttl=5',

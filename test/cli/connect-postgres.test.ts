@@ -25,7 +25,7 @@ test('a URL says host, port, login, database and settings', () => {
 const bad: readonly [url: string, complaint: RegExp][] = [
   ['postgres:', /names no host; write postgres:\/\/user@host:5432\/database/],
   ['postgres://h:port/d', /has a host that cannot be read/],
-  ['postgres://h:99999/d', /has a host that cannot be read/],
+  ['postgres://h:99999/d', /has a port that is not from 1 to 65535; write host, host:port/],
   ['postgres://h', /names no database/],
   ['postgres://h/50%', /has a % that is not/],
   [

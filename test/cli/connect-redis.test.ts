@@ -50,7 +50,7 @@ const bad: readonly [url: string, complaint: RegExp][] = [
   ['redis:host', /names no host/],
   ['redis://a,b', /has several hosts; use redis\+sentinel:/],
   ['redis://h:port', /has a host that cannot be read; write host, host:port/],
-  ['redis://h:99999', /has a host that cannot be read/],
+  ['redis://h:99999', /has a port that is not from 1 to 65535; write host, host:port/],
   ['redis://h/name', /has the database 'name' after the host; it must be a whole number, as in redis:/],
   ['redis://h/-1', /has the database '-1' after the host; it must be a whole number/],
   ['redis://h/1.5', /has the database '1.5' after the host; it must be a whole number/],

@@ -52,17 +52,53 @@ for (const [url, env, whole] of filled) {
 }
 
 const refused: readonly [url: string, env: Env, complaint: RegExp][] = [
-  ['postgres:///d', { PGHOST: '/var/run/postgresql' }, /^PGHOST=\/var\/run\/postgresql is not a host that/],
-  ['postgres:///d', { PGHOST: 'a,b' }, /^PGHOST=a,b is not a host that/],
-  ['postgres://h/d', { PGPORT: 'x' }, /^PGPORT=x is not the number of a port/],
+  [
+    'postgres:///d',
+    { PGHOST: '/var/run/postgresql' },
+    /^PGHOST=\/var\/run\/postgresql is not a host that .* no sockets of this machine; give a name/,
+  ],
+  ['postgres:///d', { PGHOST: 'a,b' }, /^PGHOST=a,b is not a host that .*: it takes one name or address/],
+  ['postgres:///d', { PGHOST: 'h:5' }, /^PGHOST=h:5 is not a host that .*; the port goes into PGPORT$/],
+  ['postgres:///d', { PGHOST: '[::1]' }, /^PGHOST=\[::1\] is not a host that .*without brackets$/],
+  ['postgres:///d', { PGHOST: 'u:s3cret@h' }, /^(?!.*s3cret)PGHOST is not a host that/],
+  ['postgres:///d', { PGHOST: 'fe80::1%eth0' }, /^PGHOST=fe80::1%eth0 is not .* no IPv6 address with a zone/],
+  ['postgres://h/d', { PGPORT: 'x' }, /^PGPORT=x is not the number of a port; give a whole number from 1 to/],
+  ['postgres://h/d', { PGPORT: '99999' }, /^PGPORT=99999 is not the number of a port/],
+  ['postgres://h/d', { PGPORT: '0' }, /^PGPORT=0 is not the number of a port/],
+  ['postgres://h/d', { PGPORT: ' 5432' }, /^PGPORT= 5432 is not the number of a port/],
   ['postgres://h/d', { PGSSLMODE: 'verify' }, /^PGSSLMODE=verify is none that PostgreSQL knows/],
+  [
+    'postgres://h/d',
+    { PGSSLMODE: 'require', PGSSLCERT: 'c.pem' },
+    /^PGSSLCERT=c\.pem is set without PGSSLKEY; .*: set PGSSLKEY, or unset PGSSLCERT$/,
+  ],
+  ['mysql:///d', { MYSQL_HOST: 'h:1' }, /^MYSQL_HOST=h:1 is not .*; the port goes into MYSQL_TCP_PORT$/],
+  ['mysql:///d', { MYSQL_HOST: 'h', MYSQL_TCP_PORT: '0' }, /^MYSQL_TCP_PORT=0 is not the number of a port/],
   [
     'etcd:',
     { ETCDCTL_ENDPOINTS: 'http://a,https://b' },
-    /^ETCDCTL_ENDPOINTS cannot be read; .*all with http/,
+    /^ETCDCTL_ENDPOINTS=http:\/\/a,https:\/\/b cannot be read: .*all with http/,
   ],
-  ['consul:', { CONSUL_HTTP_ADDR: 'unix:///run/consul.sock' }, /^CONSUL_HTTP_ADDR cannot be read/],
+  ['etcd:', { ETCDCTL_ENDPOINTS: 'a:1,' }, /^ETCDCTL_ENDPOINTS=a:1, cannot be read/],
+  ['etcd:', { ETCDCTL_ENDPOINTS: 'a:0' }, /^ETCDCTL_ENDPOINTS=a:0 cannot be read: it has a port that is not/],
   ['etcd:', { ETCDCTL_ENDPOINTS: 'http://u:s3cret@a' }, /^(?!.*s3cret)ETCDCTL_ENDPOINTS cannot be read/],
+  ['etcd://h', { ETCDCTL_CERT: 'c' }, /^ETCDCTL_CERT=c is set without ETCDCTL_KEY/],
+  [
+    'consul:',
+    { CONSUL_HTTP_ADDR: 'unix:///run/consul.sock' },
+    /^CONSUL_HTTP_ADDR=unix:\/\/\/run\/consul\.sock cannot be read/,
+  ],
+  [
+    'consul:',
+    { CONSUL_HTTP_ADDR: '::1' },
+    /^CONSUL_HTTP_ADDR=::1 cannot be read: it has an IPv6 address without brackets; write \[address\]/,
+  ],
+  [
+    'consul:',
+    { CONSUL_HTTP_ADDR: '[fe80::1%eth0]:8500' },
+    /^CONSUL_HTTP_ADDR=\[fe80::1%eth0\]:8500 cannot be read: it has an IPv6 address with a zone/,
+  ],
+  ['consul:', { CONSUL_HTTP_ADDR: 'h:99999' }, /^CONSUL_HTTP_ADDR=h:99999 cannot be read: it has a port/],
 ]
 for (const [url, env, complaint] of refused) {
   test(`${url} with ${JSON.stringify(env)} is refused`, () => {
@@ -72,6 +108,70 @@ for (const [url, env, complaint] of refused) {
     )
   })
 }
+
+/** What is found where it is used: each with a command that would otherwise reach a server that is not there, and end with 69. */
+const commands: readonly [on: string, env: Env, complaint: RegExp][] = [
+  ['consul://127.0.0.1:1', { CONSUL_HTTP_SSL: 'yes' }, /^CONSUL_HTTP_SSL=yes is neither true nor false/],
+  [
+    'consul://127.0.0.1:1',
+    { CONSUL_HTTP_TOKEN: 's3cret\n' },
+    /^CONSUL_HTTP_TOKEN has a character that no token/,
+  ],
+  ['consul://127.0.0.1:1', { CONSUL_HTTP_TOKEN_FILE: 'empty' }, /^CONSUL_HTTP_TOKEN_FILE=empty has no token/],
+  [
+    'consul://127.0.0.1:1',
+    { CONSUL_HTTP_TOKEN_FILE: 'none' },
+    /^CONSUL_HTTP_TOKEN_FILE=none cannot be read: ENOENT/,
+  ],
+  [
+    'consul://127.0.0.1:1',
+    { CONSUL_HTTP_SSL: 'true', CONSUL_CACERT: 'none' },
+    /^CONSUL_CACERT=none cannot be read: ENOENT/,
+  ],
+  [
+    'consul://127.0.0.1:1',
+    { CONSUL_HTTP_SSL: '1', CONSUL_CLIENT_CERT: 'c' },
+    /^CONSUL_CLIENT_CERT=c is set without CONSUL_CLIENT_KEY/,
+  ],
+  [
+    'etcd://127.0.0.1:1',
+    { ETCDCTL_USER: 'root' },
+    /^ETCDCTL_USER=root has no password; write user:password, or/,
+  ],
+  ['etcd://127.0.0.1:1', { ETCDCTL_USER: ':s3cret' }, /^ETCDCTL_USER has no user before the colon/],
+  [
+    'etcd://127.0.0.1:1',
+    { ETCDCTL_CACERT: 'empty' },
+    /^ETCDCTL_CACERT=empty is not a certificate in PEM form/,
+  ],
+  [
+    'postgres://127.0.0.1:1/d',
+    { PGSSLMODE: 'verify-full', PGSSLROOTCERT: 'none' },
+    /^PGSSLROOTCERT=none cannot be read: ENOENT/,
+  ],
+]
+test('a variable that cannot be used is named, with its value but no secret, before anything is sent', async () => {
+  const { script, close } = bench('local:')
+  try {
+    for (const [on, env, complaint] of commands) {
+      const { code, stdout, stderr } = await script(`> empty; holdfast ls --on '${on}'`, env).ended
+      assert.deepEqual([code, stdout], [64, ''], stderr)
+      assert.match(stderr.replace(/^holdfast: /, ''), complaint)
+      assert.doesNotMatch(stderr, /s3cret/)
+    }
+    // What is not used is not judged: the URL decides, or --insecure.
+    for (const [command, env] of [
+      ["ls --on 'consul://127.0.0.1:1?tls=false'", { CONSUL_HTTP_SSL: 'true', CONSUL_CACERT: 'none' }],
+      ["ls --insecure --on 'etcd://127.0.0.1:1?tls=true'", { ETCDCTL_CACERT: 'none' }],
+      ["ls --on 'postgres://127.0.0.1:1/d'", { PGPORT: '0', PGHOST: 'h:5', PGSSLROOTCERT: 'none' }],
+    ] as const) {
+      const { code, stderr } = await script(`holdfast ${command}`, env).ended
+      assert.equal(code, 69, stderr)
+    }
+  } finally {
+    close()
+  }
+})
 
 const environments = {
   postgres: ({ hostname, port, username, password, pathname }: URL) => ({
@@ -126,7 +226,10 @@ test('a run on a Redis with a password that only REDISCLI_AUTH has', async (t) =
   assert.match(nobody.stderr, /NOAUTH/)
   const wrong = await script(run, { REDISCLI_AUTH: 'wr0ng' }).ended
   assert.deepEqual([wrong.code, wrong.stdout], [69, ''])
-  assert.match(wrong.stderr, /^(?!.*wr0ng).*WRONGPASS/)
+  assert.match(
+    wrong.stderr,
+    /^(?!.*wr0ng).*WRONGPASS.*; it is that of the variable REDISCLI_AUTH; correct it/,
+  )
   // What the URL says goes first.
   const own = await script(run.replace('redis://', 'redis://:s3cret@'), { REDISCLI_AUTH: 'wr0ng' }).ended
   assert.deepEqual([own.code, own.stdout, own.stderr], [0, 'ran\n', ''])

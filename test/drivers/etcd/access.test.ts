@@ -43,7 +43,7 @@ const urls: readonly (readonly [url: string, complaint: RegExp])[] = [
   ['etcd://h?tls=yes', /has tls=yes; it is true or false/],
   ['etcd://h?grpc=1', /has grpc=1; it is true or false/],
   ['etcd://h?db=1', /unknown setting 'db'; known are prefix, grpc, tls, ca, cert, key/],
-  ['etcd://h:99999', /has a host that cannot be read/],
+  ['etcd://h:99999', /has a port that is not from 1 to 65535; write host, host:port/],
 ]
 for (const [url, complaint] of urls) {
   test(`--on ${url} is refused before any I/O`, () => {
