@@ -40,6 +40,9 @@ const lines: readonly [words: string[], offered: string[], not: string[]][] = [
   [['help', 'in'], ['inspect'], ['run']],
   [['completion', ''], ['bash', 'zsh', 'fish'], []],
   [['run', 'x', '--', 'mkfif'], ['mkfifo'], []],
+  [['run', 'x', '--', 'git', '--'], [], ['--wait', '--on', '--version']],
+  [['run', 'x', '--', 'run', ''], [], ['--wait', 'run']],
+  [['inspect', '--', 'mkfif'], [], ['mkfifo']],
   [['nothing', ''], [], ['run']],
 ]
 
@@ -86,6 +89,23 @@ test('on a terminal, the tabulator key completes a command and a store', async (
   }
 })
 
+test("on a terminal, the tabulator key completes the arguments of a run's command: files, or what bash-completion knows", async () => {
+  const shell = await terminal(folder, { ...process.env, HOLDFAST_URL: url }, main)
+  try {
+    shell.type('source <(holdfast completion bash)\n')
+    await shell.see('ready> ', 60_000)
+    shell.type('holdfast run x -- cat my\t')
+    await shell.see('my\\ orders.json ', 60_000)
+    // In its place: it gets the index of the command's word.
+    shell.type(`\x15_command_offset() { COMPREPLY=("word-$1-of-\${COMP_WORDS[$1]}"); }\n`)
+    await shell.see('ready> ', 60_000)
+    shell.type('holdfast run x -- git \t')
+    await shell.see('git word-4-of-git ', 60_000)
+  } finally {
+    await shell.close()
+  }
+})
+
 const there = (shell: string) => spawnSync(shell, ['--version']).error === undefined
 
 test('the script for zsh can be read by zsh', { skip: !there('zsh') && 'there is no zsh' }, async () => {
@@ -97,10 +117,13 @@ test('fish offers the same', { skip: !there('fish') && 'there is no fish' }, asy
   const { stdout } = await script(`
     mkdir bin; printf '#!/bin/sh\\nexec "%s" "%s" "$@"\\n' "$node" "$main" > bin/holdfast; chmod +x bin/holdfast
     holdfast completion fish > holdfast.fish
-    PATH=$PWD/bin:$PATH fish --no-config -c 'source holdfast.fish; complete -C "holdfast run --on p"; complete -C "holdfast insp"'
+    PATH=$PWD/bin:$PATH fish --no-config -c 'source holdfast.fish; complete -C "holdfast run --on p"; complete -C "holdfast insp"; complete -C "holdfast run x -- cat orders"; complete -C "holdfast run x -- mkfif"; complete -C "holdfast run x -- holdfast run y -- cat certif"; complete -C "holdfast run x -- cat --o"'
   `).ended
   assert.match(stdout, /^prod\b/m)
   assert.match(stdout, /^inspect\b/m)
+  for (const found of ['orders.json', 'mkfifo', 'certificates/'])
+    assert.ok(stdout.includes(`\n${found}`), stdout)
+  assert.doesNotMatch(stdout, /^--on\b/m)
 })
 
 test('scripts for zsh and fish name every command and option of run', async () => {
@@ -122,7 +145,7 @@ test('where zsh and fish are missing, their scripts are checked for open quotes 
   const lines = stdout.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
   assert.ok(lines.length > 50)
   // In single quotes fish knows \\\\ and \\', and nothing else.
-  for (const line of lines) assert.match(line, /^([^'"\\]|'([^'\\]|\\['\\n])*')*$/)
+  for (const line of lines) assert.match(line, /^([^'"\\]|"\$current"|'([^'\\]|\\['\\n])*')*$/)
   const count = (word: RegExp) => lines.filter((line) => word.test(line)).length
   assert.equal(count(/^function /), count(/^end$/))
 })

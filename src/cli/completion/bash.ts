@@ -33,7 +33,12 @@ _holdfast() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     case \${COMP_WORDS[i]} in
       --)
-        if ((i == COMP_CWORD - 1)); then _holdfast_from -c -- "$cur"; else compopt -o default 2>/dev/null; fi
+        # What follows the names of other commands is a name, too.
+        if [ "$command" != run ]; then return; fi
+        # bash-completion, where it is loaded, completes the command as it does without holdfast.
+        if declare -F _command_offset >/dev/null; then _command_offset $((i + 1))
+        elif ((i == COMP_CWORD - 1)); then _holdfast_from -c -- "$cur"
+        else compopt -o default 2>/dev/null; fi
         return
         ;;
       -*) ;;

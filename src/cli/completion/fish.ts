@@ -9,15 +9,23 @@ function __holdfast_stores
     printf '%s\\n' ${beginnings.join(' ')}
 end
 
-# The command of run stands after --.
+# What follows -- is no longer for holdfast.
 function __holdfast_own
     not contains -- -- (commandline -opc)
 end
 
+# After run, it is a command line of its own.
+function __holdfast_command
+    set -l words (commandline -opc)
+    set -l at (contains -i -- -- $words)
+    set -e words[1..$at]
+    set -l current (commandline -ct)
+    complete -C (string join ' ' -- (string escape -- $words) "$current")
+end
+
 complete -c holdfast -f
 complete -c holdfast -n __fish_use_subcommand -s V -l version -d 'output the version number'
-complete -c holdfast -n 'not __holdfast_own' -F
-complete -c holdfast -n 'test (commandline -opc)[-1] = --' -a '(__fish_complete_command)'
+complete -c holdfast -n 'not __holdfast_own; and __fish_seen_subcommand_from run' -a '(__holdfast_command)'
 ${commands.flatMap(lines).join('\n')}
 `
 }
