@@ -38,14 +38,45 @@ export async function refusedOverHttp(who: string, response: Response): Promise<
   return response.status < 500 ? new HttpAnswer(message) : new Error(message)
 }
 
-/** The connection was never made. Its codes alone do not show that: one that breaks can end with EHOSTUNREACH as well. */
+/** The connection was never made. The codes of the system alone do not show that: one that breaks can end with EHOSTUNREACH as well. */
 function wasNotSent(error: unknown, depth = 0): boolean {
   if (typeof error !== 'object' || error === null || depth > 8) return false
-  const { syscall, cause, errors } = error as Record<string, unknown>
+  const { syscall, code, message, cause, errors } = error as Record<string, unknown>
   if (syscall === 'connect' || syscall === 'getaddrinfo') return true
+  if (brokenHandshake.has(code) || noConnection.has(message)) return true
   const inner = Array.isArray(errors) && errors.length > 0 ? errors : [cause]
   return inner.every((one) => wasNotSent(one, depth + 1))
 }
+
+/** Node's codes for a certificate that was not accepted, and those of mysql2 for TLS: the handshake comes before anything is sent. */
+const brokenHandshake: ReadonlySet<unknown> = new Set([
+  'CERT_CHAIN_TOO_LONG',
+  'CERT_HAS_EXPIRED',
+  'CERT_NOT_YET_VALID',
+  'CERT_REJECTED',
+  'CERT_REVOKED',
+  'CERT_SIGNATURE_FAILURE',
+  'CERT_UNTRUSTED',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'ERR_TLS_CERT_ALTNAME_INVALID',
+  'HANDSHAKE_NO_SSL_SUPPORT',
+  'HANDSHAKE_SSL_ERROR',
+  'HOSTNAME_MISMATCH',
+  'INVALID_CA',
+  'INVALID_PURPOSE',
+  'PATH_LENGTH_EXCEEDED',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+])
+
+/** What pg throws when it has no connection: its errors have no code. */
+const noConnection: ReadonlySet<unknown> = new Set([
+  'timeout exceeded when trying to connect',
+  'Connection terminated due to connection timeout',
+  'The server does not support SSL connections',
+])
 
 /** SQLSTATEs with which a connection ends, whatever became of the statement: shutdown, KILL and the like, and 40003 by its definition. */
 const endsConnection = /^(?:08...|57P0[1245]|25P0[34]|40003)$/

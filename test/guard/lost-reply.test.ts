@@ -2,8 +2,11 @@
 // visible to another client. Every guard must report the outcome as unknown; what a server answers, and what was never sent, stay as they are.
 // Second tier because it starts every store that a guard writes to; etcd.test.ts and http.test.ts are the part for every change.
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { createServer, type ServerResponse } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { BackendError } from 'holdfast'
 import {
@@ -35,6 +38,7 @@ import { createPool as createMysql2Pool } from 'mysql2/promise'
 import { Pool } from 'pg'
 import postgres from 'postgres'
 import { createClient } from 'redis'
+import { root } from '../support/checkout.js'
 import { leakCheck } from '../support/leaks.js'
 import { startProxy, type TcpProxy } from '../support/proxy.js'
 import { startConsul } from '../support/servers/consul.js'
@@ -196,6 +200,34 @@ for (const [client, [start, connect]] of Object.entries(clients)) {
     await direct.end()
   })
 }
+
+test('pg: a write for which the pool has no connection was not sent, and the error says so', async () => {
+  await using server = await startPostgres()
+  const pool = new Pool({ connectionString: server.url, max: 1, connectionTimeoutMillis: 100 })
+  const taken = await pool.connect()
+  const row = { table: 'stock', key: { id: 1 }, set: { amount: 1 }, fence }
+  await assertAsItCame(guardedUpdate(pg(pool), row), { message: 'timeout exceeded when trying to connect' })
+  taken.release()
+  await pool.end()
+  const secure = new Pool({ connectionString: server.url, ssl: true })
+  await assertAsItCame(guardedUpdate(pg(secure), row), {
+    message: 'The server does not support SSL connections',
+  })
+  await secure.end()
+})
+
+test('over TLS: a write to a server whose certificate is not accepted was not sent', async () => {
+  const file = (name: string) => readFileSync(join(root, 'test/support/tls', name))
+  const server = createSecureServer({ cert: file('cert.pem'), key: file('key.pem') }, (request) =>
+    assert.fail(`${request.url} was sent`),
+  )
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const put = guardedTxn(etcdGateway(url), { fence, fenceKey: 'fence', operations: [] })
+  await assertAsItCame(put, { message: 'fetch failed' })
+  server.closeAllConnections()
+  await new Promise((resolve) => server.close(resolve))
+})
 
 type OpenRedis = (url: string) => Promise<{ readonly client: RedisGuardClient; end(): void }>
 
