@@ -1,7 +1,7 @@
 /** The token in Consul: kept in its own key, whose index is checked in the same transaction that writes. */
 import { describe } from '../core/name.js'
 import { guardedCommit } from './commit.js'
-import type { Fence } from './fence.js'
+import { checkKey, type Fence } from './fence.js'
 import { checkFetchUrl } from './fetch-url.js'
 import { drain, HttpAnswer, isHttpAnswer, refusedOverHttp, reportUnknown } from './outcome.js'
 
@@ -29,7 +29,7 @@ export interface ConsulTxn {
  * after the last attempt; LeaseLostError; BackendError with `outcome: 'unknown'` when the reply was lost, so that they may or may not have
  * been carried out; Error when Consul refuses
  */
-export function guardedConsulTxn(
+export async function guardedConsulTxn(
   { url, token: acl, send = fetch }: ConsulGuardOptions,
   { fence, fenceKey, operations, attempts }: ConsulTxn,
 ): Promise<void> {
@@ -40,13 +40,14 @@ export function guardedConsulTxn(
   if (typeof send !== 'function')
     throw new TypeError(`send must be a function like fetch, got ${describe(send)}`)
   if (send === fetch) checkFetchUrl(url, 'http://127.0.0.1:8500')
+  const path = encodePath(checkKey(fenceKey, 'fenceKey'))
   const headers: Record<string, string> = acl === undefined ? {} : { 'x-consul-token': acl }
   return guardedCommit<number>({
     name: fenceKey,
     fence,
     ...(attempts !== undefined && { attempts }),
     async read() {
-      const response = await send(`${url}/v1/kv/${encodePath(fenceKey)}?consistent`, { headers })
+      const response = await send(`${url}/v1/kv/${path}?consistent`, { headers })
       if (response.status === 404) return undefined
       if (!response.ok) throw await refusedOverHttp('Consul', response)
       const [found] = (await response.json()) as { Value: string | null; ModifyIndex: number }[]
@@ -84,9 +85,9 @@ async function wasCarriedOut(response: Response): Promise<boolean> {
 /** @throws RangeError for dot segments, which a URL resolves before it is sent: the read would use another key than the write */
 function encodePath(key: string): string {
   const parts = key.split('/')
-  if (key === '' || parts.some((part) => part === '.' || part === '..'))
+  if (parts.some((part) => part === '.' || part === '..'))
     throw new RangeError(
-      `fenceKey ${describe(key)} is not a key that Consul accepts in a URL: it is empty or has the segment '.' or '..'`,
+      `fenceKey ${describe(key)} is not a key that Consul accepts in a URL: it has the segment '.' or '..'`,
     )
   return parts.map(encodeURIComponent).join('/')
 }

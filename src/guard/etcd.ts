@@ -8,7 +8,7 @@
  */
 import { StaleTokenError, VersionConflictError } from '../core/errors.js'
 import { checkAttempts } from './commit.js'
-import { checkFence, type Fence, tokenFrom } from './fence.js'
+import { checkFence, checkKey, type Fence, tokenFrom } from './fence.js'
 import { checkFetchUrl } from './fetch-url.js'
 import { isHttpAnswer, refusedOverHttp, reportUnknown } from './outcome.js'
 
@@ -63,7 +63,7 @@ export async function guardedTxn(
   { fence, fenceKey, operations, attempts = 100 }: EtcdTxn,
 ): Promise<readonly object[]> {
   checkAttempts(attempts)
-  const key = base64(fenceKey)
+  const key = base64(checkKey(fenceKey, 'fenceKey'))
   const own = base64(digits(checkFence(fence).token))
   const success = [{ request_put: { key, value: own } }, ...operations]
   // To etcd a missing key equals no value; the same transaction checks for it separately.

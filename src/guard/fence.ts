@@ -34,6 +34,22 @@ export function checkToken(token: unknown): number {
 }
 
 /**
+ * The key or path of a token, or of what it protects.
+ * @param what its name, for the message
+ * @throws TypeError, RangeError for what a client would send as another key, such as "undefined"
+ */
+export function checkKey(key: unknown, what: string): string {
+  if (typeof key !== 'string')
+    throw new TypeError(
+      `${what} must be a string, got ${describe(key)}; convert it first, for example String(id)`,
+    )
+  if (key === '') throw new RangeError(`${what} must not be empty`)
+  if (/[\ud800-\udfff]/u.test(key))
+    throw new TypeError(`${what} ${describe(key)} has half a surrogate pair; it is not well-formed Unicode`)
+  return key
+}
+
+/**
  * For query builders and stores without a guard of their own: throws unless the conditional write matched something.
  * @param changed how many rows the statement reports as matched
  * @throws StaleTokenError when none

@@ -3,9 +3,10 @@
  * write by a conditional put: If-Match on the version that was compared. S3 and compatible stores, Azure Blob, Google
  * Cloud Storage.
  */
+import { types } from 'node:util'
 import { describe } from '../core/name.js'
 import { guardedCommit } from './commit.js'
-import type { Fence } from './fence.js'
+import { checkKey, type Fence } from './fence.js'
 import { drain, HttpAnswer, isHttpAnswer, reportUnknown } from './outcome.js'
 
 /** What a guard needs of an object store: a read that returns the version, and a write that is refused when the version has changed. */
@@ -29,7 +30,15 @@ export interface GuardedPut {
  * @throws StaleTokenError; VersionConflictError after the last attempt; LeaseLostError; what the store throws, `httpObjects` a BackendError
  * with `outcome: 'unknown'` when the reply to the put was lost, so that it may or may not have been applied
  */
-export function guardedPut(store: ObjectStore, { key, body, fence, attempts }: GuardedPut): Promise<void> {
+export async function guardedPut(
+  store: ObjectStore,
+  { key, body, fence, attempts }: GuardedPut,
+): Promise<void> {
+  checkKey(key, 'key')
+  if (typeof body !== 'string' && !types.isUint8Array(body))
+    throw new TypeError(
+      `body must be a string or a Uint8Array, got ${describe(body)}; give for example JSON.stringify(value)`,
+    )
   return guardedCommit({
     name: key,
     fence,

@@ -1,7 +1,7 @@
 /** The token in Redis or Valkey: compared, stored and acted on in one script, so that no pause fits in between. */
 import { StaleTokenError } from '../core/errors.js'
 import { describe } from '../core/name.js'
-import { checkFence, type Fence, tokenFrom } from './fence.js'
+import { checkFence, checkKey, type Fence, tokenFrom } from './fence.js'
 import { isRedisAnswer, reportUnknown } from './outcome.js'
 import { runFenced } from './scripts.js'
 
@@ -37,7 +37,9 @@ export async function guardedCommands(
   { fence, fenceKey, keys, commands }: GuardedCommands,
 ): Promise<unknown[]> {
   if (commands.length === 0) throw new RangeError('guardedCommands needs at least one command, got none')
-  if (fenceKey === '') throw new RangeError('fenceKey must not be empty')
+  checkKey(fenceKey, 'fenceKey')
+  for (const [at, key] of keys.entries())
+    if (typeof key !== 'string') throw new TypeError(`key ${at + 1} must be a string, got ${describe(key)}`)
   if (keys.includes(fenceKey))
     throw new RangeError(`keys has the fence key ${describe(fenceKey)}: the guard itself writes it`)
   const words = commands.flatMap((command, at) => [
@@ -96,6 +98,8 @@ export async function guardedSet(
   client: RedisGuardClient,
   { key, value, fence, fenceKey: beside = fenceKey(key) }: GuardedValue,
 ): Promise<void> {
+  if (typeof key !== 'string') throw new TypeError(`key must be a string, got ${describe(key)}`)
+  checkKey(beside, 'fenceKey')
   if (key === beside) throw new RangeError(`${describe(key)} cannot keep both the value and its fence`)
   await fenced(client, fence, [beside, key], ['', 'SET', toWord(value, 'value')])
 }
@@ -105,6 +109,7 @@ export async function guardedSet(
  * fence key has none itself. @throws RangeError for such a key, and for one whose braces leave no room
  */
 export function fenceKey(key: string): string {
+  if (typeof key !== 'string') throw new TypeError(`key must be a string, got ${describe(key)}`)
   if (/^fence:.*\{[^}]+\}|^\{[^}]*\}:fence$/s.test(key))
     throw new RangeError(
       `${describe(key)} is named as the fence of another key; anyone who writes it could let stale tokens in`,

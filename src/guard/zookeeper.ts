@@ -2,8 +2,9 @@
  * The token in ZooKeeper: kept in its own node, whose version is checked in the same `multi` that writes. The client
  * is yours; any client with `getData` and `multi` fits behind {@link ZookeeperGuardClient} in a few lines.
  */
+import { describe } from '../core/name.js'
 import { guardedCommit } from './commit.js'
-import type { Fence } from './fence.js'
+import { checkKey, type Fence } from './fence.js'
 import { isZookeeperAnswer, reportUnknown } from './outcome.js'
 
 /** Part of a `multi`. */
@@ -43,10 +44,12 @@ export interface GuardedMulti {
  * after the last attempt; LeaseLostError; BackendError with `outcome: 'unknown'` when `multi` throws an error with the `code` of
  * ZooKeeper for a lost connection (-4), a timeout (-7) or an expired session (-112); anything else that the client throws
  */
-export function guardedMulti(
+export async function guardedMulti(
   client: ZookeeperGuardClient,
   { fence, fencePath: path, operations, attempts }: GuardedMulti,
 ): Promise<void> {
+  if (!checkKey(path, 'fencePath').startsWith('/'))
+    throw new RangeError(`fencePath ${describe(path)} is not the path of a node; it begins with /`)
   return guardedCommit({
     name: path,
     fence,

@@ -90,7 +90,7 @@ describe('the guard in Consul', () => {
   })
 
   test('a fence key with path steps is refused: the key read would differ from the key written', async () => {
-    for (const fenceKey of ['a/../b', '..', './a', '']) {
+    for (const fenceKey of ['a/../b', '..', './a']) {
       const fence = { name: 'a', token: 1 }
       const send = () => Promise.reject(new Error('was sent'))
       await assert.rejects(

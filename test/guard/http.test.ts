@@ -331,7 +331,7 @@ test('object store: metadata that have no token where it belongs let nobody in',
 
 test('object store: a key that a URL would treat as a path step is refused', async () => {
   const store = httpObjects('http://127.0.0.1:1/bucket/', () => Promise.reject(new Error('was sent')))
-  for (const key of ['.', '..', ''])
+  for (const key of ['.', '..'])
     await assert.rejects(
       guardedPut(store, { key, body: 'b', fence: { name: 'n', token: 1 } }),
       /is not a valid object key; choose another/,
