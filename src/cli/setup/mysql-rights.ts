@@ -1,6 +1,6 @@
 /** The driver's tables, and whether this user may use or create them. */
 import type { MysqlOptions } from 'holdfast/mysql'
-import { bad, type Check, ok } from './check.js'
+import { bad, type Check, ok, unchecked } from './check.js'
 
 interface Connection {
   query(statement: string | { sql: string; rowsAsArray: boolean }): Promise<unknown>
@@ -20,11 +20,18 @@ export async function rightsCheck(
   const [first] = refused.filter(({ errno }) => errno !== noSuchTable)
   if (refused.length === 0) return ok(what, '4 tables, and the rights to use them')
   const remedy = 'run what `holdfast schema` prints (with --role USER for its rights)'
-  if (first === undefined && create && (await mayCreate(connection, database)))
-    return ok(
-      what,
-      `${absent.length === verbs ? 'no tables yet' : 'some tables are missing'}; this user may make them, at the first use`,
-    )
+  if (first === undefined && create) {
+    const found = absent.length === verbs ? 'no tables yet' : 'some tables are missing'
+    if (await mayCreate(connection, database))
+      return ok(what, `${found}; this user may make them, at the first use`)
+    const roles = await activeRoles(connection)
+    if (roles !== undefined)
+      return unchecked(
+        what,
+        `${found}; whether this user may make them by its role ${roles} cannot be seen`,
+        remedy,
+      )
+  }
   return bad(what, (first ?? absent[0])?.message ?? '', 'no lock can be taken', remedy)
 }
 
@@ -54,6 +61,14 @@ async function refusals(connection: Connection, prefix: string): Promise<Refusal
     }
   }
   return refused
+}
+
+/** Undefined: none. */
+async function activeRoles(connection: Connection): Promise<string | undefined> {
+  const answer = connection.query({ sql: 'select current_role()', rowsAsArray: true })
+  const [rows] = (await answer.catch(() => [[]])) as [unknown[][]]
+  const roles = rows[0]?.[0]
+  return typeof roles === 'string' && roles !== 'NONE' ? roles : undefined
 }
 
 /** Considers only the user's own rights; those granted through roles do not appear there. */

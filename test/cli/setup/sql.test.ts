@@ -160,6 +160,18 @@ for (const flavour of ['mariadb', 'mysql'] as const) {
         (await told(as('owner', '?prefix=absent_&create=false'), 'tables and rights')).verdict,
         'bad',
       )
+      for (const statement of [
+        `create role 'maker'`,
+        `grant all on holdfast.* to 'maker'`,
+        `create user 'indirect'@'%'`,
+        `grant 'maker' to 'indirect'@'%'`,
+        `set default role 'maker' ${flavour === 'mysql' ? 'to' : 'for'} 'indirect'@'%'`,
+      ])
+        await server.query(statement)
+      assert.equal((await told(as('indirect'), 'tables and rights')).verdict, 'ok')
+      const indirect = await told(as('indirect', '?prefix=absent_'), 'tables and rights')
+      assert.equal(indirect.verdict, 'not checked')
+      assert.match(indirect.found, /^no tables yet; whether .* by its role .*maker.* cannot be seen$/)
       server.clockJump(-600_000)
       assert.match((await told(as('app'), 'clock')).found, /ms behind this machine's/)
       server.clockJump(600_000)
