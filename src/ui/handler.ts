@@ -87,12 +87,15 @@ function tokenPage(token: string, last: string): Response {
   // Without a path and relative to the page, both also fit behind a proxy that takes a prefix away. Without a slash at the end of the
   // address the browser sends the cookie to what stands beside the page as well.
   const cookie = `${name}=${value}; HttpOnly; SameSite=Lax; Max-Age=604800`
-  return new Response(null, { status: 303, headers: { ...headers, location: `./${last}`, 'set-cookie': cookie } })
+  return new Response(null, {
+    status: 303,
+    headers: { ...headers, location: `./${last}`, 'set-cookie': cookie },
+  })
 }
 
 function events({ hub, watches, init }: Site, url: URL): Response {
   if (hub.closed) return text(503, 'This page was closed by its server.')
-  if (hub.full) return text(503, 'Too many browsers look at this page already.')
+  if (hub.full) return text(503, 'Too many browsers have this page open already.')
   const watch = watches.get(url.searchParams.get('store') ?? '')
   const name = url.searchParams.get('name')
   const unfollow = watch !== undefined && name !== null ? watch.follow(name) : () => undefined
@@ -113,11 +116,14 @@ async function release(site: Site, request: Request): Promise<Response> {
   if (watch === undefined) return text(404, 'There is no such store.')
   try {
     const outcome = await watch.release(name, tokens, why, grace)
-    if (outcome === 'changed') return text(409, 'Somebody else holds it by now. Nothing was released.')
+    if (outcome === 'changed') return text(409, 'Another holder has it now. Nothing was released.')
     site.onRelease({ store, name, tokens, why, outcome })
     return Response.json({ outcome }, { headers })
   } catch (error) {
-    return text(502, `Nothing is known to be released: ${String((error as Error).message ?? error)}`)
+    return text(
+      502,
+      `It is not known whether the lock was released: ${String((error as Error).message ?? error)}`,
+    )
   }
 }
 
@@ -139,7 +145,7 @@ function parseReleaseRequest(body: unknown): ReleaseRequest | string {
   const { store, name, tokens, why, grace } = body as Record<string, unknown>
   if (typeof store !== 'string' || typeof name !== 'string') return 'store and name must be texts.'
   if (!Array.isArray(tokens) || tokens.length === 0 || !tokens.every(Number.isSafeInteger))
-    return 'tokens must be a list of the tokens that are to lose the lock.'
+    return 'tokens must be a list of the tokens whose holders are to lose the lock.'
   if (typeof why !== 'string' || why.trim() === '' || why.length > maxReason || /[\p{Cc}\p{Cf}]/u.test(why))
     return `why must say, in at most ${maxReason} characters, why the lock is taken.`
   if (grace !== undefined && !(typeof grace === 'number' && grace >= 0 && grace <= maxGrace))

@@ -133,8 +133,8 @@ async function answer(
     refuse(response, 404, 'There is nothing here.')
   } catch (error) {
     if (response.headersSent) response.destroy()
-    else if (error instanceof RangeError) refuse(response, 413, 'That is too much.')
-    else refuse(response, 500, 'This could not be answered.')
+    else if (error instanceof RangeError) refuse(response, 413, 'The body of the request is too long.')
+    else refuse(response, 500, 'The server failed to answer this request.')
   }
 }
 

@@ -95,7 +95,7 @@ export function visible(text: string): string {
 
 /** `340 ms`, `3.2 s`, `2 min 5 s`, `3 h 4 min`, `2 d 3 h`. */
 export function lasted(ms: number): string {
-  if (!Number.isFinite(ms)) return 'for ever'
+  if (!Number.isFinite(ms)) return 'forever'
   const value = Math.max(0, ms)
   if (value < 1_000) return `${Math.round(value)} ms`
   const seconds = value / 1_000

@@ -168,7 +168,7 @@ describe('over one store', () => {
     await dialog.getByLabel('Ask the holder first').uncheck()
     await dialog.getByLabel('Why?').fill('its host is gone')
     await sure.click()
-    await view.getByText('Taken by force.').waitFor()
+    await view.getByText('Released by force.').waitFor()
     assert.equal(await asked, 'its host is gone')
     await view.getByRole('cell', { name: 'forced: its host is gone' }).waitFor()
     assert.equal((await locks.inspect('stuck')).holders.length, 0)

@@ -53,7 +53,7 @@ export function claimOptions(command: Command, { noWait, maxHold, killAfter }: W
     .option('--note <text>', 'what it is for, shown to waiters')
     .option('--on <store>', onText)
   return tlsOptions(command)
-    .option('-q, --quiet', 'say nothing but errors; a lock that was not free is none')
+    .option('-q, --quiet', 'print only errors; a lock that was not free is not one')
     .option('--json', 'tell what happens as lines of JSON on stderr')
     .option('-v, --verbose', verboseText)
 }

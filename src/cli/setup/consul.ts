@@ -50,7 +50,7 @@ export async function consulSetup(url: string, shown: string): Promise<Check[]> 
   const version = self?.Config?.Version
   return [
     versionCheck('Consul', version === undefined ? [] : [version], '1.8'),
-    peers === undefined ? unchecked('servers', 'the agent does not tell') : quorumCheck(peers.length),
+    peers === undefined ? unchecked('servers', 'the agent does not report them') : quorumCheck(peers.length),
     // An agent on the same machine is enough: it knows all servers.
     answersCheck(hosts, silent, 1),
     leaderCheck(leader),
@@ -90,9 +90,8 @@ function kept(self: Self | undefined): Check {
     const means = 'a restart forgets every lock, and tokens begin anew: two processes can hold one'
     return bad(what, 'development mode', means, 'start it without -dev, with -data-dir')
   }
-  if (self.Config?.Server !== true)
-    return ok(what, 'it is that of the servers; this agent is a client of them')
-  return ok(what, 'the servers write to disk what they decide')
+  if (self.Config?.Server !== true) return ok(what, 'that of the servers, of which this agent is a client')
+  return ok(what, 'the servers write their decisions to disk')
 }
 
 /** Do the servers accept sessions as short as the driver's configured minimum? */

@@ -56,7 +56,7 @@ function Holders({ entry, now }: { entry: Entry; now: number }) {
 }
 
 function PastTable({ past, now }: { past: readonly Past[]; now: number }) {
-  if (past.length === 0) return <p class="empty">None was seen.</p>
+  if (past.length === 0) return <p class="empty">None has been observed.</p>
   const rows = past.map((hold) => ({
     key: `${hold.attempt} ${hold.token}`,
     look: hold.end,

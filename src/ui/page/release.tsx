@@ -109,9 +109,9 @@ function Ask({ store, entry, sendKey, now, over }: Props & { over: (words: strin
 }
 
 const outcomes: Readonly<Record<string, string>> = {
-  free: 'Nobody held it any more.',
-  released: 'The holder gave way.',
-  forced: 'Taken by force.',
+  free: 'The lock was free already.',
+  released: 'The holder released it.',
+  forced: 'Released by force.',
 }
 
 async function ask(body: unknown, key: string): Promise<string> {

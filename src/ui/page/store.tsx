@@ -56,7 +56,7 @@ const icons: Readonly<Record<Finding['level'], string>> = {
 
 export function Doctor({ store }: { store: StoreModel }) {
   if (!store.examines) return null
-  if (store.doctor === undefined) return <p class="doctor">doctor: being asked</p>
+  if (store.doctor === undefined) return <p class="doctor">doctor: checking</p>
   const bad = store.doctor.filter(({ level }) => level === 'problem').length
   const weak = store.doctor.filter(({ level }) => level === 'warning').length
   const verdict =
