@@ -45,6 +45,17 @@ for (const [what, line] of Object.entries(same))
     assert.deepEqual(await told(`"$node" "$main" run 'same-${runs}' --no-wait --`), await told(''))
   })
 
+test('an argument that Node cannot pass on as it is keeps the command from starting; U+FFFD itself is one', async () => {
+  const one = await script(`holdfast run bytes -- echo a $'b\\xff'`).ended
+  assert.deepEqual([one.code, one.stdout], [64, ''])
+  assert.equal(
+    one.stderr,
+    'holdfast: argument 2 of the command is not UTF-8, and would reach it changed; put the command into a script, and run that\n',
+  )
+  const { code, stdout, stderr } = await cli('run', 'bytes', '--', 'echo', '\ufffd')
+  assert.deepEqual([code, stdout, stderr], [0, '\ufffd\n', ''])
+})
+
 test('a lock may have any name but one with control characters, in up to 512 bytes', async () => {
   for (const name of ['🔒 Schloß', '.', '../x', '*', '$HOME', 'é'.repeat(256)]) {
     const { code, stdout, stderr } = await cli('run', name, '--', 'sh', '-c', 'printf %s "$HOLDFAST_NAME"')
