@@ -144,7 +144,7 @@ async function bundle(plugin: Plugin, points: Readonly<Record<string, string>>):
   return Object.keys(all).length > Object.keys(points).length ? await bundle(plugin, all) : result
 }
 
-const short = { minifyWhitespace: true, minifySyntax: true, charset: 'utf8' } as const
+const short = { minify: true, charset: 'utf8' } as const
 
 /** The conformance suite is the largest file, and the checkers of histories another: only those who test a lock need them. */
 function isForTesters(path: string): boolean {
