@@ -9,7 +9,7 @@ import { inTransaction, postgres, tryInTransaction } from '../../../src/drivers/
 import { leakCheck } from '../../support/leaks.js'
 import { startPostgres } from '../../support/servers/postgres.js'
 import { until } from '../../support/until.js'
-import { cabled, inLine, peer, terminateAll } from './support/peer.js'
+import { cabled, inLine, type Peer, peer, terminateAll } from './support/peer.js'
 
 const server = await startPostgres()
 after(() => server.stop())
@@ -300,6 +300,47 @@ test('a statement that is cancelled after it has the advisory lock leaves none: 
   }
   assert.equal(lasting.state, 'held')
   await lasting.release()
+})
+
+test('a claim that was given up while its statement was to be repeated leaves no queue entry', async (t) => {
+  const [a, b, c] = [1, 2, 3].map(() => peer(t, server.port, session)) as [Peer, Peer, Peer]
+  const name = 'given up'
+  const holder = await c.locks.mutex(name).acquire()
+  const over = new AbortController()
+  const refused = assert.rejects(a.locks.mutex(name).acquire({ signal: over.signal, wait: 60_000 }), {
+    name: 'AbortError',
+  })
+  await inLine(b.locks, name, 1)
+  const next = b.locks.mutex(name).acquire({ wait: 60_000 })
+  await inLine(b.locks, name, 2)
+  // The first grant from now on takes a second, and then the server breaks a deadlock by refusing it: it is to be repeated.
+  await server.sql('create sequence deadlocks')
+  await server.sql(
+    `create function deadlock_first() returns trigger language plpgsql as $$ begin
+       if nextval('public.deadlocks') = 1 then
+         perform pg_sleep(1);
+         raise 'one of two' using errcode = '40P01';
+       end if;
+       return new;
+     end $$`,
+  )
+  await server.sql(
+    `create trigger deadlocking before insert on holdfast_holds
+     for each row when (new.name = chr(1) || '${name}') execute function deadlock_first()`,
+  )
+  await holder.release()
+  await until(async () => (await server.sql('select is_called from deadlocks'))[0]?.['is_called'] === true, {
+    what: 'the grant in progress',
+  })
+  over.abort()
+  await refused
+  const lease = await next
+  // A repetition would come within 10 ms, and its entry would stay for seconds.
+  await pause(200)
+  await a.locks.mutex('something else').run(() => undefined)
+  assert.deepEqual((await b.locks.inspect(name)).waiters, [])
+  await lease.release()
+  await server.sql('drop trigger deadlocking on holdfast_holds')
 })
 
 test('an advisory lock left over by a refused commit is released', async (t) => {

@@ -45,13 +45,21 @@ export interface Session {
   readonly ttls: Map<string, number>
   /** Silence after which the server is to end the session, in ms. */
   idle(): number
-  /** Calls `values` when it sends the statement. Sends it again on a new connection if the old one broke. */
-  execute(call: Call, values: () => readonly Value[]): Promise<SessionResult>
+  /**
+   * Calls `values` each time it sends the statement, again on a new connection if the old one broke. Undefined: nobody wants it any more,
+   * so it is not sent. @throws Unwanted then
+   */
+  execute(call: Call, values: () => readonly Value[] | undefined): Promise<SessionResult>
   /** Ends an attempt, now or as soon as possible. @param name as stored in the rows @throws as `ask`, when it could not end it now */
   release(name: string, attempt: string): Promise<SessionResult>
   /** One statement for all callers in one tick. Never opens a connection: a new one would prove nothing. */
   heartbeat(lifetime: ConnectionLifetime): Promise<{ readonly sent: number }>
   close(): Promise<void>
+}
+
+/** The statement was not sent, because nobody wanted it any more. */
+export class Unwanted extends Error {
+  override readonly name = 'Unwanted'
 }
 
 /** Pause before the next try to release what a rolled-back statement left, or a hold whose release was refused, in ms. */
@@ -207,17 +215,20 @@ export function createSession(
     )
   }
 
-  async function execute(call: Call, values: () => readonly Value[]): Promise<SessionResult> {
+  async function execute(call: Call, values: () => readonly Value[] | undefined): Promise<SessionResult> {
     let created = false
     for (let tries = 1; ; tries++) {
       let at: ConnectionLifetime | undefined
       try {
         at = await currentLifetime()
-        const result = await send(at, call, values())
+        const wanted = values()
+        if (wanted === undefined) throw new Unwanted()
+        const result = await send(at, call, wanted)
         if (call === calls.sessionRelease && rolledBack.has(at)) cleanUp(at)
         reaper.sweepIfDue()
         return result
       } catch (error) {
+        if (error instanceof Unwanted) throw error
         const code = findCode(error)
         if (
           at !== undefined &&

@@ -69,16 +69,21 @@ export class SessionWaiter {
     this.#asked = true
     const { name, attempt, mode, ttl, note = '' } = this.#claim
     const session = this.#session
-    const asked = session.execute(session.calls.sessionAcquire, () => [
-      ...[
-        rowName(session.namespace, name),
-        attempt,
-        mode.kind === 'shared' ? 's' : 'x',
-        this.#key,
-        Math.round(ttl * 1000),
-      ],
-      ...[this.#once ? 0 : 1, alive * 1000, session.idle(), session.channel, this.#env.client, note],
-    ])
+    // A claim that was given up is not sent again: the release that ended it may have run already.
+    const asked = session.execute(session.calls.sessionAcquire, () =>
+      this.#settled
+        ? undefined
+        : [
+            ...[
+              rowName(session.namespace, name),
+              attempt,
+              mode.kind === 'shared' ? 's' : 'x',
+              this.#key,
+              Math.round(ttl * 1000),
+            ],
+            ...[this.#once ? 0 : 1, alive * 1000, session.idle(), session.channel, this.#env.client, note],
+          ],
+    )
     asked.then(
       (result) => this.#answered(result),
       (error) => this.#onFailure(toFailure(error)),
