@@ -3,7 +3,6 @@
 // is judged by `judge`.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once as nextEvent } from 'node:events'
-import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
 export interface OnceTask {
@@ -64,8 +63,9 @@ export async function onceLoop({
       const keys = Array.from({ length: keysAtOnce }, (_, i) => `request ${round}.${i}`)
       const moment = [...moments, 'some time', 'never'][round % 5] as string
       const victim = workers[round % 2] as Worker
-      victim.dieAt(moment, 1 + Math.floor(Math.random() * keysAtOnce))
+      victim.dieAt(moment, 1 + Math.floor(Math.random() * 4))
       const answers = (await Promise.all(workers.map((worker) => worker.request(keys)))).flat()
+      victim.mayLive()
       if (victim.isGone) counts.kills++
       workers = await Promise.all(workers.map((worker) => (worker.isGone ? start() : worker)))
       answers.push(...(await Promise.all(workers.map((worker) => worker.request(keys)))).flat())
@@ -115,6 +115,7 @@ class Worker {
   readonly #exited: Promise<unknown>
   #moment = 'never'
   #notesLeft = 0
+  #timer: NodeJS.Timeout | undefined
 
   private constructor(child: ChildProcess) {
     this.#child = child
@@ -137,7 +138,13 @@ class Worker {
   dieAt(moment: string, count: number): void {
     this.#moment = moment
     this.#notesLeft = count
-    if (moment === 'some time') void pause(Math.random() * 40).then(() => this.kill())
+    if (moment === 'some time') this.#timer = setTimeout(() => void this.kill(), Math.random() * 40)
+  }
+
+  /** It is not killed any more, where it did not come that far: the others were faster. */
+  mayLive(): void {
+    this.#moment = 'never'
+    clearTimeout(this.#timer)
   }
 
   /** Resolves with the answers, once all are there or the process is gone. */
