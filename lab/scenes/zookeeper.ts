@@ -72,7 +72,7 @@ export const sessionExpiry: Scene = onShared({
   title: 'The session ends, the holder works on',
   story: 'A is cut off for longer than its session lasts, and keeps working. B waits in the queue.',
   holdfastDoes:
-    'A relies on its session only until the leader could end it, by its own clock and minus a tick. So A learns of the loss before B can get the lock.',
+    'By its own clock, A stops relying on its session before the leader can end it. So A learns of the loss before B can get the lock.',
   page,
   naive: naiveQueue,
   holdfast: holdfastZookeeper,
