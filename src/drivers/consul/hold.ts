@@ -214,6 +214,6 @@ class HeldEntry implements EntryStore, LeaseCondition {
 /** The index of a key after a transaction that wrote it. */
 export function modifyIndex({ found }: TxnResult, key: string): number {
   const kv = found.get(key)
-  if (kv === undefined) throw new Error(`a transaction did not tell what it wrote to ${key}`)
+  if (kv === undefined) throw new Error(`the reply to a transaction does not contain what it wrote to ${key}`)
   return toQueueEntry(kv).index
 }

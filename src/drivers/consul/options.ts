@@ -100,10 +100,12 @@ function parseUrl(text: unknown): URL {
   const whole = /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`
   const url = URL.canParse(whole) ? new URL(whole) : undefined
   if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:') || url.hostname === '') {
-    throw new RangeError(`consul: ${describe(text)} is no address; write host:8500 or https://host:8501`)
+    throw new RangeError(`consul: ${describe(text)} is not an address; write host:8500 or https://host:8501`)
   }
   if (url.username !== '' || url.password !== '') {
-    throw new RangeError('consul: an address has a user in it; Consul knows tokens, give token as an option')
+    throw new RangeError(
+      'consul: an address must not contain a user; Consul has tokens, pass one as the option token',
+    )
   }
   // `URL` drops the default port of a scheme, which is not Consul's.
   if (url.port === '' && !/:\d+\/?$/.test(whole)) url.port = url.protocol === 'https:' ? '8501' : '8500'

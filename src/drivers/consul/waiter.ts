@@ -86,7 +86,7 @@ export class Waiter {
   /** @throws InconclusiveError for an attempt whose session or entry went away: whether the lock is free is not known */
   #known<T>(tried: T | 'no session'): T {
     if (tried !== 'no session') return tried
-    throw new InconclusiveError('its session has ended, or its place was removed, while it asked')
+    throw new InconclusiveError('its session ended or its queue entry was removed during the request')
   }
 
   /** Enters the queue if the attempt can succeed. The view returned shows whether it did. Undefined: the store has no such session. */
@@ -132,7 +132,7 @@ export class Waiter {
     if (reply === undefined) return undefined
     this.#own.clearFailure()
     if (reply.committed) return this.#lockKey.parseView(reply)
-    if (reply.reason.includes('%over/')) throw new Error('this attempt has been given up before')
+    if (reply.reason.includes('%over/')) throw new Error('this attempt was already given up')
     const view = await this.#readQueue()
     const own = view.entries.find((entry) => entry.attempt === attempt)
     if (own?.session === session.id) return view

@@ -104,10 +104,10 @@ function parseEndpoint(text: unknown): URL {
   const whole = /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`
   const url = URL.canParse(whole) ? new URL(whole) : undefined
   if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:') || url.hostname === '') {
-    throw new RangeError(`etcd: ${describe(text)} is no endpoint; write host:2379 or https://host:2379`)
+    throw new RangeError(`etcd: ${describe(text)} is not an endpoint; write host:2379 or https://host:2379`)
   }
   if (url.username !== '' || url.password !== '') {
-    throw new RangeError('etcd: an endpoint has a user in it; give username and password as options')
+    throw new RangeError('etcd: an endpoint must not contain a user; pass username and password as options')
   }
   // `URL` drops the default port of a scheme, which is not etcd's.
   if (url.port === '' && !/:\d+\/?$/.test(whole)) url.port = '2379'

@@ -107,7 +107,7 @@ function createHeartbeat(client: Client): SendHeartbeat {
     const portions = inBatches(keys.length > 0 ? keys : nothing, maxOperations)
     const { kept, checked } = await client.keepAliveAndRead(id, portions.map(present), timeout)
     const lease = kept.is
-    if (lease.header === undefined) throw new InconclusiveError('a keepalive was answered with nothing')
+    if (lease.header === undefined) throw new InconclusiveError('the reply to a keepalive is empty')
     if (lease.TTL === undefined || Number(lease.TTL) <= 0) return 'ended'
     const gone = new Set<string>()
     for (const [n, { is }] of checked.entries()) {

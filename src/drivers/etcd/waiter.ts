@@ -138,7 +138,7 @@ export class Waiter {
       }
     }
     const { own, ahead } = this.#read(is)
-    if (own === undefined) throw new Error('this attempt has been given up before')
+    if (own === undefined) throw new Error('this attempt was already given up')
     let { modified } = own
     // The entry belongs to an earlier lease that is about to end: move it, so that it is not lost.
     if (own.lease !== session.id) {

@@ -35,9 +35,9 @@ const permanentCodes: Readonly<Record<string, string>> = {
   '3F000': 'its schema is missing; run what `holdfast schema` prints',
   '28': 'the role could not log in',
   '25001':
-    'the instance of postgres.js gave a connection that the application has left inside a transaction, so nothing was done; commit or roll back before release(), or give the locks an instance of their own',
+    'the application has left this connection of postgres.js inside a transaction, so nothing was done; commit or roll back before release(), or give the locks their own instance',
   '22021':
-    'the application has left the connection with a client_encoding that is not UTF8 and changes names, so nothing was done; RESET client_encoding before release(), or give the locks an instance of their own',
+    'the application has left the connection with a client_encoding that is not UTF8 and changes names, so nothing was done; RESET client_encoding before release(), or give the locks their own instance',
   '25P02':
     'the pool gave a connection that is inside a transaction, which has failed; end transactions before giving connections back',
   '3D000': 'there is no such database',

@@ -1,7 +1,7 @@
 /**
  * Statements over a postgres.js instance, whose connections the application uses too: it may have left one inside a transaction
- * (`reserve()`, `begin`, `release()`). A grant in there is seen by nobody else, and may be undone. So each statement first asks whether
- * it is alone. It cannot tell by itself: Parse, Bind and Execute each set the time of the statement.
+ * (`reserve()`, `begin`, `release()`). No other client sees a grant made there, and it may be undone. So each statement must find out whether
+ * it runs in a transaction of its own. It cannot tell that by itself: Parse, Bind and Execute each set the time of the statement.
  *
  * A guard goes before it, on the same connection and in the same packet: a setting that lasts until the end of the transaction. If the
  * guard was a transaction of its own, the setting is gone when the statement arrives; inside an older transaction the statement finds it,
@@ -9,7 +9,7 @@
  *
  * It may also have left another `client_encoding`, while postgres.js always sends UTF-8: there the statement does nothing, either.
  *
- * `sql.reserve()` would give such a connection, too, but versions before 3.4 lack it, 3.4.5 throws what nobody can catch when it cannot
+ * `sql.reserve()` would give such a connection, too, but versions before 3.4 lack it, 3.4.5 throws an error that cannot be caught when it cannot
  * connect, and later ones do so when a reserved connection ends. So the statement is sent when postgres.js says on which connection it
  * has just sent the guard (`onexecute`, with which `sql.begin` does the same in every version).
  */
@@ -28,7 +28,7 @@ const refused = 'inside a transaction'
 const misread = 'client_encoding is not UTF8'
 /** The SQLSTATEs of the refusals. */
 const codes: Readonly<Record<string, string>> = { [refused]: '25001', [misread]: '22021' }
-/** Guards to send before a client is believed to have no `onexecute`; it is not called while the socket is clogged. */
+/** Guards to send before a client is believed to have no `onexecute`; it is not called while the socket takes no more data. */
 const maxGuards = 10
 
 /** @returns the query, which does nothing inside a transaction that has begun before it, nor where its parameters are misread */
@@ -81,7 +81,7 @@ export async function behindGuard(unsafe: Unsafe, make: () => Query): Promise<un
     if (answer !== undefined) return answer
     if (failed !== undefined) throw failed.error
     if (guards < maxGuards) continue
-    if (calls.get(unsafe) === true) throw new Error('the connection to the server is clogged')
+    if (calls.get(unsafe) === true) throw new Error('the connection to the server takes no more data')
     calls.set(unsafe, false)
     return make()
   }

@@ -1,6 +1,6 @@
 /**
  * Support for a pg `Pool`. The driver opens its own connections with the pool's settings. So it never waits for a pool connection, which
- * lock holders may all be using, and never meets a transaction left open on one.
+ * lock holders may all be using, and no statement runs in a transaction left open on one.
  */
 import type { Connection, ConnectionEvents, Database, PgPool, Value } from './client.js'
 import { isEndOfConnection } from './failure.js'

@@ -23,7 +23,7 @@ export function raw(query: PostgresJsQuery | PromiseLike<unknown>): PromiseLike<
   return 'raw' in query ? query.raw() : query
 }
 
-/** Without values it is one simple query anyway; only early versions have to be told. */
+/** Without values it is one simple query anyway; only early versions need this call. */
 const simple = (query: PostgresJsQuery | PromiseLike<unknown>) => ('simple' in query ? query.simple() : query)
 
 /** @param rows of `raw()` */
@@ -40,7 +40,7 @@ export function toAnswer(rows: unknown): Answer {
 
 const nothing = () => undefined
 
-/** How often a statement is sent while it meets connections on which it does nothing; each time on another connection, if there are any. */
+/** How often a statement is sent if it does nothing on the connection that it gets; each time on another connection, if there are any. */
 const maxTries = 3
 
 /** Sends statements that do nothing inside a transaction of the application, or where its client_encoding would change names. */

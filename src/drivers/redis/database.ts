@@ -1,6 +1,6 @@
 /**
  * A client that is set to a database which the server does not have. ioredis reports the refused SELECT in an event and goes on in database 0; node-redis
- * breaks the connection, but what it had written behind the SELECT is executed in database 0. Locks there belong to others.
+ * breaks the connection, but the server executes what it had written behind the SELECT in database 0. Locks there belong to others.
  */
 import { BackendError } from '../../core/errors.js'
 import type { Connection } from './client.js'

@@ -24,10 +24,10 @@ const ofCluster =
 /** Temporary refusals, and the message for a wait that fails because of one. */
 const transientCodes: Readonly<Record<string, string>> = {
   LOADING: 'it is still loading its data',
-  BUSY: 'a script of somebody else blocks it; SCRIPT KILL ends that',
+  BUSY: 'a script of another program blocks it; SCRIPT KILL ends that',
   MASTERDOWN: 'this replica has lost its master',
   READONLY: 'this is a replica: point the client at the master, or use Sentinel or Cluster',
-  NOREPLICAS: 'fewer replicas are in reach than min-replicas-to-write asks for',
+  NOREPLICAS: 'it reaches fewer replicas than min-replicas-to-write requires',
   CLUSTERDOWN: 'the cluster does not serve all slots',
   TRYAGAIN: 'the slot is being moved to another node',
   MOVED: 'the slot has moved and the client did not follow',
@@ -37,7 +37,7 @@ const transientCodes: Readonly<Record<string, string>> = {
 
 /** Refusals that last until somebody fixes the cause. */
 const permanentCodes: Readonly<Record<string, string>> = {
-  OOM: 'its memory is full (maxmemory); make room, locks need some to be taken',
+  OOM: 'its memory is full (maxmemory); free some, because acquiring a lock needs memory',
   NOPERM:
     'the ACL user lacks a right; it needs eval, evalsha, info and the commands in the scripts on the lock keys, and channels `<prefix>c:*`',
   NOAUTH: 'the client has not logged in',
@@ -64,11 +64,11 @@ export function lastingRefusal(message: string): readonly [code: string, what: s
   return [code, named ? what.replace('lacks a right', `may not run '${command}'`) : what]
 }
 
-/** Without INFO a server that has forgotten locks cannot be recognised, so it is not asked for any. */
+/** Without INFO a server that has forgotten locks cannot be recognised, so the driver requests none from it. */
 const noInfo =
   "this account may not run INFO, which shows whether the server may have forgotten locks: ACL SETUSER <user> +info, or quarantine: 'off', with which a restart can give a lock to a second holder"
 
-/** The server could not be met, but it answers. */
+/** The server answers, but does not show whether it may have forgotten locks. */
 export class NoInfoError extends BackendError {
   constructor() {
     super('redis', noInfo)

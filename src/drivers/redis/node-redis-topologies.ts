@@ -151,7 +151,7 @@ export function clustered(client: Clustered, clock: Clock): Topology {
     key !== undefined && client.slots[keySlot(key)] === undefined
   // Without any node, as before it is connected, the client looks for a random one in an endless loop, and the process hangs.
   const sendTo = async (key: string | undefined, args: Args): Promise<unknown> => {
-    if (client.masters.length === 0) throw new Error('the Cluster client knows no node yet')
+    if (client.masters.length === 0) throw new Error('the Cluster client has not found a node yet')
     return client.sendCommand(key, false, args, plain)
   }
   const send = async (key: string | undefined, args: Args): Promise<unknown> => {

@@ -137,7 +137,7 @@ export function createPipeline(
     }
   }
 
-  /** @param before the send that this one repeats: replies count as of its epoch, and the wait for an owner of the slot goes on */
+  /** @param before the send that this one repeats: replies count as of its epoch, and the wait for an owner of the slot continues */
   const send = (
     script: Script,
     items: readonly Item[],

@@ -2,8 +2,8 @@
  * The identity of the connected server, and whether it can be trusted with locks.
  *
  * A server may lose a lock in a restart without data, in the promotion of a replica that had not received it yet, by FLUSHALL, or
- * by eviction. A marker among the locks reveals that: the client meets the server before its first acquire, after every reconnect,
- * and whenever a script finds another marker (`scripts/server-marker.ts`). Every acquire carries the identity that was met and compares it
+ * by eviction. A marker among the locks reveals that: the client identifies the server before its first acquire, after every reconnect,
+ * and whenever a script finds another marker (`scripts/server-marker.ts`). Every acquire carries the identity that was found and compares it
  * with the marker, and a grant that crossed a reconnect does not count.
  *
  * In a Cluster no key can speak for all slots, and no client knows which node it reaches. There the scripts do it all: `scripts/slot-marker.ts`.
@@ -51,7 +51,7 @@ const settling = 1_000
 
 /**
  * @param id prefix of the lineages that this process creates
- * @param replaced called when the connection leads to a server that is not the master any more
+ * @param replaced called when the connection leads to a server that is no longer the master
  */
 export function createServer(
   connection: Connection,
@@ -110,7 +110,7 @@ export function createServer(
       connection.reconnect?.()
       replaced()
     }
-    throw new Error('the client is still connected to a server that is not the master any more')
+    throw new Error('the client is still connected to a server that is no longer the master')
   }
 
   const meetIt = async (synced: '?' | '0' | '1'): Promise<Identity> => {

@@ -31,7 +31,7 @@ export interface Subscriber {
   readonly epoch: number
   /** Idempotent. */
   open(): void
-  /** The server is not the master any more: the subscription should move. */
+  /** The server is no longer the master: the subscription should move. */
   move(): void
   close(): void
 }

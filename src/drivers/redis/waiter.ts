@@ -29,7 +29,7 @@ import type { Batch, Callbacks } from './pipeline.js'
 import type { Runtime } from './runtime.js'
 import { acquire } from './scripts/acquire.js'
 
-/** How often in a row the driver meets a changed server again at once. */
+/** How often in a row the driver identifies a changed server again without a pause. */
 const maxForeignReplies = 5
 
 /** @param until ms since 1970 */

@@ -48,7 +48,7 @@ export function redlock(options: RedlockOptions): DriverFactory<RedlockTraits> {
       const connection = connect(client, env.clock, `client ${place}`)
       if (connection.cluster) {
         throw new TypeError(
-          `redlock: client ${place} is a Cluster; give it independent servers, or use redis() for the Cluster`,
+          `redlock: client ${place} is a Cluster; pass clients of independent servers, or use redis() for the Cluster`,
         )
       }
       return new Node(connection, place, env.clock)

@@ -72,7 +72,7 @@ export class Hold implements Grant, Renewable {
       (soFar) => count(soFar, () => true) >= group.majority,
     )
     if (count(reply, () => true) < group.majority)
-      throw new Error(`fewer than ${group.majority} servers took it back`)
+      throw new Error(`fewer than ${group.majority} servers confirmed the release`)
     if (count(reply, (answer) => answer === 'y') > group.nodes.length - group.majority) return 'released'
     return again || count(reply, (answer) => answer === 'o') > 0
       ? 'already-released'
@@ -140,7 +140,8 @@ export class Hold implements Grant, Renewable {
   #releaseVotes(node: Node, keys: readonly string[], args: readonly string[]): Promise<string> {
     const { attempt, ttl } = this.#claim
     if (this.#notified.has(node)) return Promise.resolve('o')
-    if (!node.mayHaveVoted(attempt)) return Promise.reject(new Error('it was never asked'))
+    if (!node.mayHaveVoted(attempt))
+      return Promise.reject(new Error('it never received a request of this attempt'))
     const failed = (error: unknown) => {
       const again = () => void this.#releaseVotes(node, keys, args).catch(() => undefined)
       if (!this.#runtime.again(ttl, this.validUntil, again)) node.forget(attempt)

@@ -141,7 +141,7 @@ export class Node {
   }
 
   /**
-   * The reply of a script that was told the marker.
+   * The reply of a script that was sent the marker.
    * @throws Error if the server has another one, or the script cannot have given this reply
    */
   accept(reply: readonly Reply[]): readonly Reply[] {

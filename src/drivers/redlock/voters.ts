@@ -172,7 +172,7 @@ export class Voters {
     const labels = [one.node.label, duplicate.node.label].sort().join(' and ')
     throw new BackendError(
       'redlock',
-      `${labels} are the same server; a server has one vote, give each client one of its own`,
+      `${labels} are the same server; a server has one vote, so connect each client to a different one`,
     )
   }
 

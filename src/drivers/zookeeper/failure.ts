@@ -11,9 +11,10 @@ const lasting: Readonly<Record<number, string>> = {
   [codes.invalidAcl]: "the acl is not valid there; 'creator' needs a login that the server knows",
   [codes.noChildrenForEphemerals]:
     'another program, or strategy simple, uses the node of this lock itself; choose another name or chroot',
-  [codes.unimplemented]: 'the server is too old; ZooKeeper 3.5 is the oldest that will do',
-  [codes.marshalling]: 'it did not understand the request; is the name or note too long for jute.maxbuffer?',
-  [codes.quota]: 'a quota of the ensemble is used up',
+  [codes.unimplemented]: 'the server is too old; ZooKeeper 3.5 or newer is needed',
+  [codes.marshalling]:
+    'the server could not parse the request; is the name or note too long for jute.maxbuffer?',
+  [codes.quota]: 'a quota of the ensemble is exhausted',
 }
 
 export const isCode = (error: unknown, code: number): boolean =>

@@ -41,7 +41,7 @@ export async function guardMulti(
   if (runtime.settings.strategy === 'simple')
     throw new BackendError(
       'zookeeper',
-      'a simple lock has one node for all, which proves nothing; use strategy line',
+      'with strategy simple all holders use the same node, so its existence proves nothing; use strategy line',
     )
   for (;;) {
     const mine = leaseCheck(runtimes, lease)

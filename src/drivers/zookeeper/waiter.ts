@@ -151,7 +151,7 @@ export class Waiter implements PendingClaim {
     if (!busy || signal.aborted) return
     const error = new BackendError(
       'zookeeper',
-      `the numbers for places below ${this.#lock} are used up; they begin anew once nobody holds or waits there`,
+      `the sequence numbers below ${this.#lock} are exhausted; they restart once no client holds the lock or waits for it`,
     )
     this.#wait.report?.({ error })
     if (this.#once) throw error

@@ -48,7 +48,7 @@ export class Connection {
 
   /** @throws NoResponseError when it was closed: nothing opens a connection that nobody would close */
   get channel(): Channel {
-    if (this.#closed) throw new NoResponseError('was ended from here', false)
+    if (this.#closed) throw new NoResponseError('this process ended the request', false)
     this.#channel ??= { client: this.#open(), heard: Number.NEGATIVE_INFINITY }
     return this.#channel
   }

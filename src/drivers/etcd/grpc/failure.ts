@@ -1,4 +1,4 @@
-/** What a failed call says: that the member refused, or that nobody knows. */
+/** What a failed call means: the member refused it, or its outcome is unknown. */
 import { NoResponseError } from '../../kit/http.js'
 import { systemErrorIn } from '../../kit/system-error.js'
 import { Refusal } from '../failure.js'
@@ -7,7 +7,7 @@ import type { GrpcError } from './client.js'
 /** The connection broke under the call: it says nothing about the member's health, and the call is sent once more. */
 export class DroppedError extends NoResponseError {}
 
-/** The client library says this of calls that it has not sent. Where its words change, such a call only counts as one that may have been. */
+/** The client library says this of calls that it has not sent. If its words change, such a call only counts as one that may have been sent. */
 const neverSent =
   /^(?:No connection established|Name resolution failed|Channel closed before call started|Failed to start HTTP\/2 stream)/
 /** Cancelled, deadline exceeded, internal, unavailable: the library uses these, too, when the connection breaks. */

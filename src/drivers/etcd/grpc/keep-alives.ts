@@ -1,6 +1,6 @@
 /**
  * The keepalives of all leases that are to be answered at the same time go over one stream. A stream is open only while an answer is
- * due: one that is idle would keep the process from ending.
+ * due: an idle stream would keep the process from exiting.
  *
  * The member answers in the order of the requests. An answer belongs to the first request that has none, and its lease must be that one's.
  */
@@ -73,7 +73,7 @@ export class KeepAlives {
   }
 
   close(): void {
-    for (const beats of this.#open) beats.fail(new NoResponseError('was ended from here', true))
+    for (const beats of this.#open) beats.fail(new NoResponseError('this process ended the request', true))
   }
 }
 

@@ -1,6 +1,6 @@
 /**
  * A member over gRPC, with the user's `@grpc/grpc-js`. Calls go over one connection and watches over another: a connection on which calls
- * are answered no more is replaced without a watch being lost.
+ * are no longer answered is replaced, and no watch is lost.
  */
 import type { Clock } from '../../../core/clock.js'
 import { markRepeated } from '../../kit/failure.js'

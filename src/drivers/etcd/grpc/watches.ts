@@ -1,6 +1,6 @@
 /**
- * All watches of a member go over one stream, each with a number that we choose. The stream is open only while there is a watch: one
- * that is idle would keep the process from ending.
+ * All watches of a member go over one stream, each with a number that we choose. The stream is open only while there is a watch: an
+ * idle stream would keep the process from exiting.
  *
  * A login belongs to a stream. With another login, or after the connection was replaced, new watches get a new stream.
  */
@@ -43,7 +43,7 @@ export class Watches {
   }
 
   close(): void {
-    for (const stream of this.#open) stream.fail(new NoResponseError('was ended from here', true))
+    for (const stream of this.#open) stream.fail(new NoResponseError('this process ended the request', true))
   }
 }
 

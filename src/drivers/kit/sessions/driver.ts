@@ -64,7 +64,7 @@ export function sessionFactory<T extends Traits, D extends SessionPool>(
       return sessionDriver(made)
     },
     current(name) {
-      if (pool === undefined) throw new BackendError(name, 'this driver was not passed to createLocks yet')
+      if (pool === undefined) throw new BackendError(name, 'pass this driver to createLocks first')
       pool.assertOpen()
       return pool
     },

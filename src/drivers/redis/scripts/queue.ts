@@ -2,9 +2,9 @@
  * The second half of the common part: the queue, and which waiter to grant. See `state.ts` for the state.
  *
  * `advance` grants the head of the queue for as long as it fits, in the step that made room, and notifies its process to ask.
- * A waiter that has not asked for longer than a live one leaves between two requests is removed from the queue, although its process may
- * be subscribed: it has given up, and the store was not told, or a promotion undid that. For the others the reply of PUBLISH shows at once
- * whether anybody listens, so a dead process costs nothing:
+ * A live waiter sends a request at least every few seconds. One that has been silent for longer is removed from the queue, although its
+ * process may be subscribed: it gave up while it could not reach the store, or a promotion undid its removal. For the others the reply of
+ * PUBLISH shows at once whether the process is subscribed, so a dead process costs nothing:
  * - received: the waiter holds the lock, for its whole ttl;
  * - not received: its subscriber may be reconnecting, so it is passed over and keeps its queue entry, for three seconds more;
  * - the waiter has no channel (it polls), or this client may not publish: the lock stays free for it until its next poll is due, and
@@ -17,11 +17,11 @@
  * One run checks 32 waiters. If there are more, its reply is where to continue (a score): `acquire` asks again, other verbs continue
  * with `further`.
  *
- * A process whose subscriber is still connected to a former master believes that it can be reached. So whether anybody listens is also
- * checked when a waiter is enqueued, and a deaf one is enqueued as one that polls. (In a Cluster this cannot be detected.)
+ * A process whose subscriber is still connected to a former master believes that it can be reached. So the script checks for a subscriber
+ * when it enqueues a waiter, too, and without one enqueues it as a waiter that polls. (In a Cluster this cannot be detected.)
  *
  * `barred` is the time until which nothing new may be granted because this server may have forgotten locks. It was decided when a
- * client met the server (`server-marker.ts`), and is part of the marker, which is replicated and persisted with the locks. Here the marker is
+ * client first reached the server (`server-marker.ts`), and is part of the marker, which is replicated and persisted with the locks. Here the marker is
  * only compared with what the client met: if it is another one, or missing, nothing is granted, and the client has to meet the server
  * again.
  *

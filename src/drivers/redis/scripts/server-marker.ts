@@ -1,12 +1,12 @@
-/** The script that meets a server: which server it is, and until when it may have forgotten locks. */
+/** The script that a client runs when it first reaches a server: which server it is, and until when it may have forgotten locks. */
 import type { Script } from './batch-script.js'
 
 /**
  * The marker is `<barred until> <boot id> <lineage> <longest ttl> <1 = loses nothing>`, one per prefix and database. The boot id
  * identifies the life of the server in which the data were last known to be whole: the process and, if it was promoted, its
  * replication history, which is new at each promotion. The lineage is generated when a marker is created where there was none: it
- * identifies these data, and data that have lost it have lost everything else as well. Every client remembers the lineage it met, so
- * it recognises data that were deleted and begun again by a client unaware of that. The lineage ends with two times: when it was
+ * identifies these data, and data that have lost it have lost everything else as well. Every client remembers the lineage that it has read,
+ * so it recognises data that were deleted and created again by a client that knew nothing of the deletion. The lineage ends with two times: when it was
  * generated, and the latest time at which the data before it were lost.
  *
  * `lost` is the last time at which locks now missing may have existed:
