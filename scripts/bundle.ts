@@ -132,7 +132,7 @@ async function bundle(plugin: Plugin, points: Readonly<Record<string, string>>):
     plugins: [plugin],
     external: [...Object.keys(manifest.peerDependencies), '@nestjs/*', 'rxjs'],
     legalComments: 'none',
-    // The package stays under its bound of 2.5 MB. The library itself stays readable in a debugger, except for what tests it: see `isForTesters`.
+    // The package stays under its bound of 2.5 MB. The library itself stays readable in a debugger, except for `isBesideLocks`.
     minifyWhitespace: plugin === commandLine,
     minifySyntax: plugin === commandLine,
     charset: 'utf8',
@@ -146,11 +146,11 @@ async function bundle(plugin: Plugin, points: Readonly<Record<string, string>>):
 
 const short = { minify: true, charset: 'utf8' } as const
 
-/** The conformance suite is the largest file, and the checkers of histories another: only those who test a lock need them. */
-function isForTesters(path: string): boolean {
+/** What no lock runs through: the suite and the checkers, which only those who test a lock need, the page for operators, and telemetry. */
+function isBesideLocks(path: string): boolean {
   const { inputs = {} } = forUsers.metafile.outputs[relative(root, path)] ?? {}
   const sources = Object.keys(inputs)
-  return sources.length > 0 && sources.every((source) => /^src\/(conformance|verify)\//.test(source))
+  return sources.length > 0 && sources.every((source) => /^src\/(conformance|verify|ui|otel)\//.test(source))
 }
 
 /** What the licences of the bundled libraries ask for. */
@@ -178,5 +178,5 @@ const [forUsers, forShells] = await [
 rmSync(out, { recursive: true, force: true })
 mkdirSync(out, { recursive: true })
 for (const { path, contents, text } of [...forUsers.outputFiles, ...forShells.outputFiles])
-  writeFileSync(path, isForTesters(path) ? (await transform(text, short)).code : contents)
+  writeFileSync(path, isBesideLocks(path) ? (await transform(text, short)).code : contents)
 writeFileSync(join(out, 'LICENSES.txt'), licences(forShells.metafile))
