@@ -20,7 +20,7 @@ const bad: readonly (readonly [options: unknown, complaint: RegExp])[] = [
   [undefined, /takes options such as { url/],
   [{}, /url must be an agent's address or a list/],
   [{ url: 'ftp://h' }, /"ftp:\/\/h" is not an address; write host:8500/],
-  [{ url: 'http://me:pw@h' }, /Consul knows tokens/],
+  [{ url: 'http://me:pw@h' }, /must not contain a user; Consul has tokens/],
   [{ url: 'h', token: '' }, /token must be a string, got ""/],
   [{ url: 'h', prefix: '/x' }, /prefix must be a path without a leading slash/],
   [{ url: 'h', prefix: 'a/../b' }, /prefix must be a path/],
