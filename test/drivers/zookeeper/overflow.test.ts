@@ -51,7 +51,7 @@ test('when the numbers are exhausted there is one holder at a time, everybody is
   let troubles = 0
   const work = clients.flatMap((locks) => {
     locks.on('waiting', ({ blocked }) => {
-      if (/used up/.test(blocked.error?.message ?? '')) troubles++
+      if (/are exhausted/.test(blocked.error?.message ?? '')) troubles++
     })
     const lock = recordLocks(locks, recorder).mutex(name)
     return [0, 1].map(async () => {
