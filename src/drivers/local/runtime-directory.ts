@@ -80,11 +80,29 @@ export function openRuntimeDirectory(
     return readOrMake(realpathSync(directory), wanted, path)
   } catch (error) {
     if (error instanceof BackendError) throw error
-    throw new BackendError('local', `cannot use directory ${quote(directory)}: ${errorMessage(error)}`, {
-      cause: error,
-    })
+    const { code = '' } = error as NodeJS.ErrnoException
+    const remedy = unfit.has(code) ? `; ${anotherDirectory}` : ''
+    throw new BackendError(
+      'local',
+      `cannot use directory ${quote(directory)}: ${errorMessage(error)}${remedy}`,
+      {
+        cause: error,
+      },
+    )
   }
 }
+
+/** What the system says of a path that can be no directory of this process. */
+const unfit: ReadonlySet<string> = new Set([
+  'EROFS',
+  'EACCES',
+  'EPERM',
+  'ENOTDIR',
+  'ENOENT',
+  'ENAMETOOLONG',
+  'ELOOP',
+])
+const anotherDirectory = 'give local({ directory }) or HOLDFAST_DIR a directory of your own'
 
 /** Node's own `recursive` loops forever where a folder is refused as if it had no parent, as in /proc. */
 function makeFolder(path: string, tries = 2): void {
@@ -211,10 +229,7 @@ function checkOwner(directory: string): void {
 }
 
 function refuse(directory: string, why: string): never {
-  throw new BackendError(
-    'local',
-    `directory ${quote(directory)} ${why}; give local({ directory }) or HOLDFAST_DIR a directory of your own`,
-  )
+  throw new BackendError('local', `directory ${quote(directory)} ${why}; ${anotherDirectory}`)
 }
 
 function exists(path: string): boolean {
