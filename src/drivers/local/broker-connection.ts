@@ -199,7 +199,8 @@ export function createBrokerLink(parts: BrokerLinkParts): BrokerLink {
 
   function recordedPid(): number | undefined {
     try {
-      return directory === undefined ? undefined : recordedBroker(directory, thisProcess())?.pid
+      if (directory === undefined) return undefined
+      return recordedBroker(directory, thisProcess())?.pid || undefined
     } catch {
       return undefined
     }

@@ -14,6 +14,7 @@ import type { Journal } from './journal.js'
 import type { JournalState } from './journal-lines.js'
 import { hasExited, type ProcessIdentity } from './processes.js'
 import { type Answer, type Call, decodeMode, type Hello } from './protocol.js'
+import { quarantineAfter } from './quarantine.js'
 import { errorMessage } from './runtime-directory.js'
 import { createWatches } from './watches.js'
 
@@ -45,6 +46,7 @@ export interface Broker {
 }
 
 const maxLine = 100
+const cellVerbs: readonly string[] = ['read', 'write', 'watch']
 
 type CallFor<V extends Call[1]> = Extract<Call, readonly [number, V, ...unknown[]]>
 
@@ -68,10 +70,11 @@ export function createBroker(restored: JournalState, parts: BrokerParts): Broker
   }
   const onDue = (name: string) => void apply(name, table.expire)
   // Cells from before the machine's last start are dropped: every process that used them is gone, too.
-  const cells = restored.cells.filter(({ boot }) => boot === here.boot)
+  const cells = restored.cells.filter(({ boot }) => boot === here.boot || boot === '')
+  const quarantine = quarantineAfter(restored, here, uptime())
   const ledger = createDurableTable(
     { ...restored, holds, cells },
-    { clock, wall, uptime, open, findOwner, onDue },
+    { clock, wall, uptime, open, findOwner, onDue, quarantine },
   )
   const watches = createWatches(ledger.cells)
   clients.watch()
@@ -312,7 +315,10 @@ export function createBroker(restored: JournalState, parts: BrokerParts): Broker
     },
     call(client, call) {
       if (isStopped) return
-      if (call[1] === 'acquire') acquire(client, call as CallFor<'acquire'>)
+      const { unsettled } = ledger
+      if (unsettled !== undefined && cellVerbs.includes(call[1]))
+        client.connection?.send([call[0], 'failed', `no cell is known for certain: ${unsettled}`])
+      else if (call[1] === 'acquire') acquire(client, call as CallFor<'acquire'>)
       else if (call[1] === 'watch') watches.add(client, call as CallFor<'watch'>)
       else
         client.connection?.send([

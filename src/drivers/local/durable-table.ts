@@ -18,7 +18,8 @@ import { createRowTimers } from '../memory/row-timers.js'
 import * as table from '../memory/table.js'
 import { type Journal, unbegunJournal } from './journal.js'
 import { changesBetween, createLookup, endsBetween, type Owner } from './journal-diff.js'
-import { type JournalState, toLines } from './journal-lines.js'
+import { type JournalState, type Quarantine, toLines } from './journal-lines.js'
+import { unknownAttempt, unknownHold } from './quarantine.js'
 import { isFull } from './whole-file.js'
 
 export type Command<A> = (row: table.Row, now: number, wall: number) => table.Step<A>
@@ -37,6 +38,8 @@ export interface Outcome<A> {
 
 export interface DurableTableParts {
   readonly clock: Clock
+  /** Set when holds may be missing from what is restored. */
+  readonly quarantine: Quarantine | undefined
   /** Opens a journal with the content of `snapshot`. @returns `before` when that one goes on for now @throws as fs does */
   readonly open: (snapshot: Snapshot, before?: Journal) => Journal
   /** Milliseconds since 1970. */
@@ -57,6 +60,8 @@ export interface Snapshot {
 }
 
 export interface DurableTable {
+  /** While it is not known for certain what is held: why. */
+  readonly unsettled: string | undefined
   readonly cells: CellTable
   /** Records a cell before it is in force. @throws as fs does */
   recordCell(key: string, entry: Entry): void
@@ -84,7 +89,7 @@ const retryInterval = 1_000
 const maxEnded = 256
 
 export function createDurableTable(restored: JournalState, parts: DurableTableParts): DurableTable {
-  const { clock, wall, uptime, findOwner } = parts
+  const { clock, wall, uptime, findOwner, quarantine } = parts
   const rows = new Map<string, table.Row>()
   const timers = createRowTimers(clock, parts.onDue)
   const ended: string[] = []
@@ -92,21 +97,25 @@ export function createDurableTable(restored: JournalState, parts: DurableTablePa
   let pendingWrites = ''
   let checkAgain = 0
   let retryAgain = 0
+  // The machine's uptime clock is the same for every broker until the machine restarts, and is never set.
+  const sinceBoot = uptime() - clock.now()
+  const settled = quarantine === undefined ? Number.NEGATIVE_INFINITY : quarantine.until - sinceBoot
+  /** Whoever is missing from what is restored may have held for as long. */
+  let longest = restored.holds.reduce((most, { hold }) => Math.max(most, hold.ttl), quarantine?.ttl ?? 0)
 
   for (const { name, attempt } of restored.ended.slice(-maxEnded)) {
     ended.push(toLines.ended(name, attempt, true))
-    rows.set(name, table.cancel(row(name), attempt, clock.now(), 0).row)
+    rows.set(name, table.cancel(known(name), attempt, clock.now(), 0).row)
   }
   for (const { name, hold } of restored.holds) {
-    const before = row(name)
+    const before = known(name)
     const now = clock.now()
     // The last renewal is unknown: a full ttl from now is never before the end by the client's count.
     const holds = [...before.holds, { ...hold, since: now, expires: now + hold.ttl }]
     rows.set(name, { ...before, holds })
   }
+  for (const [name, row] of rows) rows.set(name, withUnknown(row))
   const cells = createCellTable(clock, wall)
-  // The machine's uptime clock is the same for every broker until the machine restarts, and is never set.
-  const sinceBoot = uptime() - clock.now()
   cells.restore(
     restored.cells.map(({ key, entry }) => [key, { ...entry, expires: entry.expires - sinceBoot }]),
     restored.floor,
@@ -123,7 +132,16 @@ export function createDurableTable(restored: JournalState, parts: DurableTablePa
   }
 
   function row(name: string): table.Row {
+    return rows.get(name) ?? withUnknown(known(name))
+  }
+
+  function known(name: string): table.Row {
     return rows.get(name) ?? table.emptyRow(name, floor)
+  }
+
+  function withUnknown(row: table.Row): table.Row {
+    if (quarantine === undefined || settled <= clock.now()) return row
+    return { ...row, holds: [...row.holds, unknownHold(quarantine, settled, row.token)] }
   }
 
   function apply<A>(name: string, command: Command<A>): Outcome<A> {
@@ -133,8 +151,9 @@ export function createDurableTable(restored: JournalState, parts: DurableTablePa
     const { answer, granted, expired } = step
     const lines = recordEnds(before, step.row) + changesBetween(before, step.row, findOwner)
     if (lines !== '') {
+      const ttl = longestOf(longest, step.row)
       try {
-        write(lines, now)
+        write(lines, now, ttl)
       } catch (failure) {
         const { row, refused } = withoutGrants(before, step.row, now)
         keep(row)
@@ -154,7 +173,7 @@ export function createDurableTable(restored: JournalState, parts: DurableTablePa
       return recordEnds(before, after) + changesBetween(before, after, findOwner)
     })
     try {
-      write(lines.join(''), now)
+      write(lines.join(''), now, answer.steps.map(({ row }) => row).reduce(longestOf, longest))
     } catch (failure) {
       return { answer, failure }
     }
@@ -183,10 +202,13 @@ export function createDurableTable(restored: JournalState, parts: DurableTablePa
     checkAgain = now + checkInterval
   }
 
-  function write(lines: string, now: number): void {
+  /** @param ttl the longest that is known once `lines` are: recorded twice, for a damaged line tells none */
+  function write(lines: string, now: number, ttl = longest): void {
     check(now)
     if (journal.large && journal.rewrite(snapshot())) pendingWrites = ''
-    journal.append(pendingWrites + lines)
+    const longer = ttl > longest ? toLines.longest(ttl) : ''
+    journal.append(longer + pendingWrites + lines)
+    longest = ttl
     pendingWrites = ''
   }
 
@@ -239,17 +261,27 @@ export function createDurableTable(restored: JournalState, parts: DurableTablePa
   }
 
   function snapshot(): Snapshot {
-    let lines = ended.slice(-maxEnded).join('')
+    const isSettled = quarantine === undefined || settled <= clock.now()
+    let lines = (isSettled ? '' : toLines.quarantine(quarantine)) + toLines.longest(longest)
+    lines += ended.slice(-maxEnded).join('')
     let top = Math.max(floor, cells.top)
     for (const [key, entry] of cells.entries()) lines += cellLine(key, entry)
     for (const { name, holds, token } of rows.values()) {
       top = Math.max(top, token)
-      for (const hold of holds) lines += toLines.granted({ name, hold, ...findOwner(hold.attempt) })
+      for (const hold of holds)
+        if (hold.attempt !== unknownAttempt)
+          lines += toLines.granted({ name, hold, ...findOwner(hold.attempt) })
     }
     return { lines, floor: top }
   }
 
   return {
+    get unsettled() {
+      const left = settled - clock.now()
+      return quarantine === undefined || left <= 0
+        ? undefined
+        : `${quarantine.why}; wait for ${Math.ceil(left / 1_000)} s`
+    },
     cells,
     recordOwner(name, attempt) {
       const hold = row(name).holds.find((one) => one.attempt === attempt)
@@ -273,4 +305,8 @@ export function createDurableTable(restored: JournalState, parts: DurableTablePa
       journal.close()
     },
   }
+}
+
+function longestOf(ttl: number, { holds }: table.Row): number {
+  return holds.reduce((most, hold) => Math.max(most, hold.ttl), ttl)
 }

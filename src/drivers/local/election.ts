@@ -37,7 +37,7 @@ export function findBroker(runtimeDirectory: RuntimeDirectory, first: boolean): 
   const file = socket === '' ? undefined : join(runtimeDirectory.directory, socket)
   if (generation.malformed !== undefined && name === undefined) {
     const broker = recordedBroker(runtimeDirectory.directory, here)
-    const unknown = `${generation.malformed}; process ${broker?.pid} runs the broker`
+    const unknown = `${generation.malformed}; ${broker?.pid ? `process ${broker.pid} runs the broker` : 'which process runs the broker is unknown'}`
     if (broker !== undefined) return { path: undefined, fixed: false, generation, unknown }
   }
   if (name === undefined) return { path: file, fixed: false, generation }

@@ -3,8 +3,8 @@
  *
  * A grant is written before it is sent, an end before its answer. Nothing is synced: the page cache outlives a killed process,
  * and after a power cut the boot id differs, all holders are dead, and tokens continue by the wall clock. The file has a header
- * and one line per event; a torn line (disk full, killed in mid-write) is skipped on reading. Every broker begins with its own
- * file, put in place by a rename, so that late writes of an earlier broker cannot reach it.
+ * and one line per event: see `journal-text.ts`, also for damage. Every broker begins with its own file, put in place by a rename, so
+ * that late writes of an earlier broker cannot reach it.
  *
  * Nor can a late rename, by a broker that was stopped right before it: a broker makes its draft, then checks that it is still the
  * broker, then renames the draft. Its successor is the broker by then, or becomes it later, and deletes all drafts before it
@@ -23,9 +23,9 @@ import {
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { type JournalState, parseBroker, parseJournal, toLines } from './journal-lines.js'
+import { type JournalState, parseBroker, parseJournal, parseWriter, toLines } from './journal-lines.js'
 import { hasExited, type ProcessIdentity } from './processes.js'
-import { isAt, malformed, readText, unwritable } from './whole-file.js'
+import { isAt, readText, unwritable } from './whole-file.js'
 
 /** A file that is to become the journal. Earlier versions named it by the process. */
 const draft = /^journal-[0-9a-f]+$/
@@ -50,24 +50,27 @@ export function journalFile(directory: string): string {
   return join(directory, 'journal')
 }
 
-/** Reads the journal of an earlier broker. A missing file counts as empty. @throws as fs does, and when it is malformed */
+/** Reads the journal of an earlier broker. A missing file counts as empty. @throws as `readText` */
 export function readJournal(directory: string): JournalState {
-  return parsed(directory, parseJournal)
+  return parseJournal(textOf(directory))
 }
 
-/** The process of the last broker that wrote, unless that broker has certainly ended. @throws as `readJournal` */
+/** The process of the last broker that wrote, unless that broker has certainly ended; its pid is 0 when it is unknown. @throws as `readText` */
 export function recordedBroker(directory: string, here: ProcessIdentity): ProcessIdentity | undefined {
-  const broker = parsed(directory, parseBroker)
+  const broker = parseBroker(textOf(directory))
   return broker === undefined || hasExited(broker, here) ? undefined : broker
 }
 
-function parsed<T>(directory: string, parse: (text: string) => T): T {
-  const text = readText(journalFile(directory)) ?? ''
-  try {
-    return parse(text)
-  } catch (error) {
-    throw malformed(journalFile(directory), (error as Error).message)
-  }
+/** Has another process begun the journal that is in place, or is that unknown? @throws as `readText` */
+export function isAnothers(directory: string, here: ProcessIdentity): boolean {
+  const writer = parseWriter(textOf(directory))
+  return (
+    writer !== undefined && !(['pid', 'start', 'space'] as const).every((key) => writer[key] === here[key])
+  )
+}
+
+function textOf(directory: string): string {
+  return readText(journalFile(directory)) ?? ''
 }
 
 function deleteDrafts(directory: string): void {
@@ -140,7 +143,7 @@ export function openJournal(
     try {
       size += writeAll(fd, lines, size)
     } catch (error) {
-      // Removes the part that was written: a whole line in it would count.
+      // Removes the part that was written: a whole line in it would count, and after a torn one more lines would be damage.
       ftruncateSync(fd, size)
       throw unwritable(journalFile(directory), error)
     }

@@ -6,6 +6,7 @@ import type { Cells } from 'holdfast/driver'
 import { local } from 'holdfast/local'
 import { systemEnv } from '../../../src/core/engine.js'
 import { journalFile } from '../../../src/drivers/local/journal.js'
+import { toLine } from '../../../src/drivers/local/journal-text.js'
 import { leakCheck } from '../../support/leaks.js'
 import { until } from '../../support/until.js'
 import { brokerOf, endAll, freshDirectory, start } from './processes.js'
@@ -60,7 +61,12 @@ test('cells of an earlier start of the machine are gone', async () => {
   await driver.close()
   const text = readFileSync(journalFile(directory), 'utf8')
   assert.match(text, /^\["c","x",/m)
-  writeFileSync(journalFile(directory), text.replace(/^(\["v",1,")[^"]*/gm, '$1another start'))
+  const lines = text
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line).slice(0, -1) as unknown[])
+  for (const fields of lines) if (fields[0] === 'v') fields[2] = 'another start'
+  writeFileSync(journalFile(directory), lines.map(toLine).join(''))
   // A process that waits has the next broker up, however long that takes; a mere question is given up.
   await (await start({ directory })).acquire('who-runs-the-broker')
   const after = local({ directory })(env)

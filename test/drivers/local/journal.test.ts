@@ -6,7 +6,13 @@ import { after, test } from 'node:test'
 import fc from 'fast-check'
 import { exclusive, permits, shared } from '../../../src/core/mode.js'
 import { openJournal, readJournal } from '../../../src/drivers/local/journal.js'
-import { type JournaledHold, toLines } from '../../../src/drivers/local/journal-lines.js'
+import {
+  type JournaledHold,
+  type JournalState,
+  parseBroker,
+  parseJournal,
+  toLines,
+} from '../../../src/drivers/local/journal-lines.js'
 import { thisProcess } from '../../../src/drivers/local/processes.js'
 import { leakCheck } from '../../support/leaks.js'
 import { endAll, freshDirectory } from './processes.js'
@@ -37,8 +43,21 @@ function isJson(text: string): boolean {
   }
 }
 
+/** What an empty journal tells, and `more`. */
+const told = (more: Partial<JournalState> = {}): JournalState => ({
+  floor: 0,
+  holds: [],
+  ended: [],
+  cells: [],
+  boot: here.boot,
+  longest: 0,
+  damage: undefined,
+  quarantine: undefined,
+  ...more,
+})
+
 test('a missing journal is an empty one', () => {
-  assert.deepEqual(readJournal(freshDirectory()), { floor: 0, holds: [], ended: [], cells: [] })
+  assert.deepEqual(readJournal(freshDirectory()), told({ boot: '' }))
 })
 
 test('holds that were granted and not ended are read back unchanged', () => {
@@ -50,7 +69,7 @@ test('holds that were granted and not ended are read back unchanged', () => {
     held('c', { mode: permits(2, 3), token: 20, upTo: 20 }),
   ]
   for (const one of holds) journal.append(toLines.granted(one))
-  assert.deepEqual(readJournal(directory), { floor: 20, holds, ended: [], cells: [] })
+  assert.deepEqual(readJournal(directory), told({ floor: 20, holds, longest: 100 }))
   journal.append(toLines.ended('name of a', 'a', true) + toLines.ended('name of b', 'b', false))
   const rest = readJournal(directory)
   assert.deepEqual(rest.holds, [holds[2]])
@@ -108,6 +127,80 @@ test('a journal truncated anywhere yields its complete lines', () => {
     ),
     { numRuns: 1000 },
   )
+})
+
+/** A line of every kind, as a broker writes them. */
+function everyKind(): string {
+  const { name, hold } = held('a')
+  const full = { ...hold, since: 0, expires: 0 }
+  const ends = (attempt: string, byClient: boolean) =>
+    toLines.granted(held(attempt)) + toLines.ended(`name of ${attempt}`, attempt, byClient)
+  return [
+    toLines.header(here, 3),
+    toLines.quarantine({ until: 5_000, ttl: 700, why: 'line 3 of the journal was damaged' }),
+    toLines.longest(500),
+    toLines.granted(held('a', { note: 'with "quotes", 名前', client: 'host:1' })),
+    toLines.granted(held('b', { mode: permits(2, 3), token: 12, upTo: 12, ttl: 500 })),
+    toLines.longest(900),
+    toLines.longer(name, { ...full, ttl: 900 }),
+    toLines.downgraded(name, { ...full, token: 7 }),
+    ends('c', true),
+    ends('d', false),
+    toLines.cell('key', { version: 30, value: 'value', expires: 0, id: 'id' }, 9_000),
+    toLines.granted(held('last')),
+  ].join('')
+}
+
+test('whichever single bit of it is flipped, it tells what it told, or that it is damaged, and the longest ttl in any case', () => {
+  const bytes = Buffer.from(everyKind())
+  const { damage: none, ...whole } = parseJournal(String(bytes))
+  const before = JSON.stringify(whole)
+  assert.deepEqual([none, whole.longest, whole.holds.length], [undefined, 900, 3])
+  let hidden = 0
+  for (let bit = 0; bit < bytes.length * 8; bit++) {
+    const flip = () => bytes.writeUInt8(bytes.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3)
+    flip()
+    const { damage, ...state } = parseJournal(String(bytes))
+    assert.ok(damage !== undefined || JSON.stringify(state) === before, `bit ${bit}: ${bytes}`)
+    assert.equal(state.longest, 900, `bit ${bit}`)
+    const { pid } = parseBroker(String(bytes)) ?? {}
+    assert.ok(pid === here.pid || (pid === 0 && state.boot === ''), `bit ${bit}: broker ${pid}`)
+    hidden += damage === undefined ? 1 : 0
+    flip()
+  }
+  // Those of the last newline.
+  assert.equal(hidden, 8)
+})
+
+test('a line that is cut off at the end is no damage; before the end it is, and so are zeros', () => {
+  const text = everyKind()
+  const rows = text.split('\n').slice(0, -1)
+  const [last = '', others] = [rows.at(-1), `${rows.slice(0, -1).join('\n')}\n`]
+  const damaged = (more: string) => parseJournal(others + more).damage
+  for (let cut = 0; cut <= last.length; cut++) {
+    assert.equal(damaged(last.slice(0, cut)), undefined)
+    if (cut > 0 && cut < last.length)
+      assert.equal(damaged(`${last.slice(0, cut)}\n${last}\n`), `line ${rows.length}`)
+  }
+  assert.equal(damaged('\0\0\0'), `line ${rows.length}`)
+  assert.equal(parseJournal('\0\0\0').damage, 'line 1')
+  assert.equal(parseJournal(text.slice(0, 9)).damage, 'line 1')
+})
+
+test('a journal without checksums, of an earlier version, tells the same', () => {
+  const text = everyKind()
+  const lines = text.split('\n').filter((line) => line !== '')
+  const plain = lines
+    .map((line) => JSON.parse(line).slice(0, -1))
+    .map(([kind, ...rest]) => {
+      if (kind === 'v') rest[0] = 1
+      return `${JSON.stringify([kind, ...rest])}\n`
+    })
+  const { quarantine: _, ...state } = parseJournal(text)
+  const older = plain.filter((line) => !/^\["[lq]"/.test(line)).join('')
+  assert.deepEqual(parseJournal(older), { ...state, quarantine: undefined })
+  assert.equal(parseJournal(`${older}["g","torn`).damage, undefined)
+  assert.match(`${parseJournal(older.replace('["r"', '["r')).damage}`, /^line \d+$/)
 })
 
 test('a new one replaces the old one as a whole, and writes to the old one are ignored', () => {
