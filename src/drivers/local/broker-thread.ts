@@ -24,7 +24,7 @@ import {
   sweep,
 } from './file-election.js'
 import { findSocketHolder } from './holder.js'
-import { type Journal, openJournal, readJournal, recordedBroker } from './journal.js'
+import { isAnothers, type Journal, openJournal, readJournal, recordedBroker } from './journal.js'
 import { hasExited, type ProcessIdentity, thisProcess } from './processes.js'
 import {
   errorMessage,
@@ -46,6 +46,10 @@ export type BrokerStatus =
 
 /** The longest path of a socket file that every system accepts, in bytes. */
 const maxPath = 103
+/** How long a deletion may take before anything is restored, in ms. */
+const restorePause = 20
+/** The pause after something could not be restored, in ms. */
+const retryPause = 100
 
 let runtimeDirectory: RuntimeDirectory
 let directory: string
@@ -115,7 +119,9 @@ function listenAtFile(onListening: (socket: string) => void, why = ''): void {
  * process published itself before it read the journal, so it knows whatever was in the journal before this check.
  */
 function asBroker(send: () => void): void {
-  if (published === undefined || stopping || published.isCurrent()) return send()
+  // Its connection is ending: a client asks the next broker again.
+  if (stopping) return
+  if (published === undefined || published.isCurrent()) return send()
   unsent.add(send)
   if (!isPublishing) restore()
 }
@@ -140,7 +146,8 @@ function open(snapshot: Snapshot, before?: Journal): Journal {
   if (hidden) {
     const { number, socket, malformed } = currentGeneration(directory)
     const isOurs = socket === published?.socket || (malformed !== undefined && number === published?.number)
-    if ((number > 0 && !isOurs) || isNameTaken()) withdraw()
+    // A broker whose file was deleted, too, has left its journal.
+    if ((number > 0 && !isOurs) || isNameTaken() || isAnothers(directory, here)) withdraw()
     publishAgain(number)
   }
   try {
@@ -175,7 +182,14 @@ function publishAgain(number: number): void {
   isPublishing = true
   listenAtFile((socket) => {
     if (stopping) return
-    const next = publish(directory, number, socket, here)
+    let next: Publication | undefined
+    try {
+      next = publish(directory, number, socket, here)
+    } catch {
+      // A full disk, or no descriptor left. Only this broker knows what is held, if the journal is gone as well.
+      isPublishing = false
+      return checkSoon(retryPause)
+    }
     if (next === undefined) return withdraw()
     published?.retire()
     published = next
@@ -202,7 +216,7 @@ function watchDirectory(): void {
     files.push(generationFile(directory, published.number), join(directory, published.socket))
   for (const file of files) {
     try {
-      const watcher = watch(file, { persistent: false }, checkSoon)
+      const watcher = watch(file, { persistent: false }, () => checkSoon())
       watcher.on('error', () => watcher.close())
       watchers.add(watcher)
     } catch {
@@ -225,9 +239,9 @@ function isIntact(): boolean {
 }
 
 /** A process that deletes a directory begins with its files, and should find it empty at the end: wait before restoring anything. */
-function checkSoon(): void {
+function checkSoon(pause = restorePause): void {
   stopChecking?.()
-  stopChecking = clock.at(clock.now() + 20, () => {
+  stopChecking = clock.at(clock.now() + pause, () => {
     if (!stopping && (unsent.size > 0 || !isIntact())) restore()
   })
 }

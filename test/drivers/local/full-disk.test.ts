@@ -1,7 +1,15 @@
 // A disk of its own, that is full but for the blocks of its files: what is in use can grow a little, and no new file has any content.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { readFileSync, rmSync, statfsSync, truncateSync, unlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  truncateSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { leakCheck } from '../../support/leaks.js'
@@ -68,6 +76,34 @@ describe('a full disk', { skip: !mayMount }, () => {
     holder.go()
     assert.equal(await holder.state(y), 'held')
     assert.equal(await holder.release(y), 'released')
+  })
+
+  test('a broker whose files are deleted there, and who cannot make them again yet, lets no second holder in', async () => {
+    const options = { directory: freshDirectory(), socket: 'file' } as const
+    const { directory } = options
+    const mount = `mount -t tmpfs -o nr_blocks=32,mode=700 tmpfs ${directory}`
+    const broker = await start(options, {
+      limit: `exec unshare --mount sh -c '${mount} && exec "$0" "$@"' ${node} "$0" "$@"`,
+    })
+    const beside = () =>
+      start(options, { limit: `exec nsenter --target ${broker.pid} --mount ${node} "$0" "$@"` })
+    const inside = (file: string) => join(`/proc/${broker.pid}/root`, directory, file)
+    await broker.acquire('who-runs-the-broker')
+    const holder = await beside()
+    const held = await holder.acquire('x', { ttl: 60_000 })
+    broker.stop()
+    unlinkSync(inside('broker-1'))
+    unlinkSync(inside('journal'))
+    fill(inside('filler'), 0)
+    broker.go()
+    await assert.rejects(holder.tryAcquire('y'))
+    rmSync(inside('filler'))
+    await until(() => existsSync(inside('broker-1')))
+    const newcomer = await beside()
+    await newcomer.acquire('z')
+    assert.equal(await newcomer.tryAcquire('x'), undefined)
+    assert.equal(await holder.state(held), 'held')
+    assert.equal(await holder.release(held), 'released')
   })
 })
 

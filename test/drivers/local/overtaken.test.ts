@@ -72,6 +72,30 @@ test('a broker that is overtaken, and cannot restore its directory, sends no gra
   assert.ok((await first).token > held.token)
 })
 
+test('a broker that is stopped, and overtaken by one whose file is deleted as well, does not take over again with what it knew', async () => {
+  const options = { directory: freshDirectory(), socket: 'file' } as const
+  const file = join(options.directory, 'broker-1')
+  const broker = await start(options)
+  await broker.acquire('who-runs-the-broker')
+  broker.stop()
+  unlinkSync(file)
+  const next = await start(options)
+  const held = await next.acquire('x', { ttl: 60_000 })
+  // It cannot see that its file is deleted.
+  next.stop()
+  unlinkSync(file)
+  broker.go()
+  // Somebody has published a broker since.
+  const newcomer = await start(options)
+  await newcomer.acquire('who-runs-it-now')
+  assert.ok(readdirSync(options.directory).includes('broker-1'))
+  assert.equal(await newcomer.tryAcquire('x'), undefined)
+  next.go()
+  assert.equal(await next.state(held), 'held')
+  assert.equal(await next.release(held), 'released')
+  assert.ok(Number(await newcomer.tryAcquire('x')) > held.token)
+})
+
 /** How a broker comes to write a whole journal. */
 const moments: readonly {
   readonly when: string
