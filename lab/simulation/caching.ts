@@ -100,6 +100,11 @@ function findBreak(
   return `token ${one.token} of '${one.name}' was used again at ${granted(one) / 1e6} ms, though a connection had broken at ${broke} ms`
 }
 
+/** A single attempt that met a cached lock and was in the queue for its full time. */
+export function queuedForCache(one: Acquisition, all: readonly Acquisition[]): boolean {
+  return (one.failed ?? 0) - one.invoked >= leastPatience * 1e6 && wasCached(one, all)
+}
+
 /** During the attempt, the last one that had been granted the lock was an exclusive one that had released it. */
 function wasCached({ name, invoked, failed = 0 }: Acquisition, all: readonly Acquisition[]): boolean {
   return all.some((one) => {
@@ -121,10 +126,7 @@ function isExcused(
   { events, acquisitions }: History,
   reuses: readonly Acquisition[],
 ): boolean {
-  if (rule === 'false-busy')
-    return parties.every(
-      (one) => (one.failed ?? 0) - one.invoked >= leastPatience * 1e6 && wasCached(one, acquisitions),
-    )
+  if (rule === 'false-busy') return parties.every((one) => queuedForCache(one, acquisitions))
   if (!['exclusion', 'read-write', 'tokens'].includes(rule)) return false
   const within = plan.faults.length > 1 ? longestFault : slowestMessage
   return parties.some(

@@ -16,6 +16,7 @@ import { createLocksIn } from '../../test/support/inside.js'
 import { type Caching, judgeCaching } from './caching.js'
 import { type Fault, type Plan, permitsOfAll, type Visit } from './plan.js'
 import { makeProcess, type SimulatedProcess } from './process.js'
+import { isRefusalExplained } from './single-attempts.js'
 import type { SimulatedStore, StoreKind } from './stores/store.js'
 import { makeWorld, type World } from './world.js'
 
@@ -97,7 +98,15 @@ export async function play(plan: Plan, kind: StoreKind): Promise<Outcome> {
     liveness: { within: kind.liveWithin },
   })
   const promised = found.filter((one) => store.excuses?.(one) !== true)
-  const { violations, ...caching } = judgeCaching(plan, history, promised, (id) => store.breaks?.(id) ?? [])
+  const unexplained = promised.filter(
+    ({ rule, parties }) => rule !== 'false-busy' || !parties.every((one) => isRefusalExplained(one, history)),
+  )
+  const { violations, ...caching } = judgeCaching(
+    plan,
+    history,
+    unexplained,
+    (id) => store.breaks?.(id) ?? [],
+  )
   complaints.push(...caching.complaints)
   return { history, violations, complaints, caching, admitted: found.length - promised.length }
 }

@@ -68,6 +68,47 @@ test('`quarantine: detected` does not admit it after a FLUSHALL, if it has', asy
   assert.deepEqual([violations.map(({ rule }) => rule), admitted], [['exclusion'], 0])
 })
 
+const single: Visit = { ...visit, shared: false, wait: 0, ttl: 100, fair: false, linger: 0, returns: 0 }
+const refusals: Readonly<Record<string, Plan>> = {
+  'its machine slept': {
+    ...planOf('readWrite', 2, [
+      { ...single, process: 1, at: 6, stay: 3, pause: 200 },
+      { ...single, stay: 3, linger: 1_000_000, pause: 40 },
+    ]),
+    faults: [{ at: 4, kind: 'sleep', process: 1, ms: 2_500 }],
+  },
+  'another one was granted to a process that had stalled': {
+    ...planOf('mutex', 1_260_305_227, [
+      { ...single, at: 42, stay: 150 },
+      { ...single, at: 55, wait: -1, ttl: 300, stay: 150 },
+      { ...single, at: 55, wait: -1, stay: 150 },
+      { ...single, process: 1, at: 45, stay: 150 },
+    ]),
+    faults: [
+      { at: 61, kind: 'stall', process: 0, ms: 2_500 },
+      { at: 50, kind: 'stall', process: 0, ms: 700 },
+    ],
+  },
+  'another one queued for a cached lock': {
+    ...planOf('readWrite', 1_694_748_459, [
+      { ...single, process: 1, at: 30, stay: 0, linger: 5, returns: 5, pause: 4 },
+      { ...single, at: 32, stay: 3 },
+      { ...single, at: 44, name: 1, shared: true, ttl: 300, stay: 40, pause: 4 },
+    ]),
+    faults: [{ at: 36, kind: 'forgetScripts', process: 0, ms: 700 }],
+  },
+}
+
+for (const [why, plan] of Object.entries(refusals))
+  test(`a single attempt may be refused because ${why}`, async () => {
+    const played = await play({ ...plan, rates: [0, 0], closes: 0 }, redisStore(machine))
+    assert.deepEqual(played.violations, [])
+    const refused = played.history.acquisitions.filter(
+      ({ wait, failed }) => wait === 0 && failed !== undefined,
+    )
+    assert.ok(refused.length > 0, 'the schedule plays otherwise now: nothing was refused')
+  })
+
 test('every mistake is one in the scripts as they are', () => {
   const scripts = [acquire, release, renew, cancel, downgrade, force, further, together, meet]
   const texts = scripts.map(({ text }) => text)
