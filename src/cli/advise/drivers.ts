@@ -53,7 +53,7 @@ export const drivers: Readonly<Record<DriverName, Facts>> = {
       },
       {
         says: 'Asynchronous replication can lose a grant',
-        more: ' on a fail-over: with replicas set replicas: 1 and min-replicas-to-write 1; a Cluster needs them, for it does not notice the loss.',
+        more: ' on a fail-over: with replicas set replicas: 1 and min-replicas-to-write 1, also in a Cluster, where some losses go unnoticed.',
       },
     ],
     guard: 'guardedSet or guardedCommands of holdfast/guard for what is in Redis; for SQL its guardedUpdate',
@@ -193,7 +193,7 @@ export const drivers: Readonly<Record<DriverName, Facts>> = {
     strength:
       'a majority decides, so the death of a server loses no lock; each waiter has one blocking query',
     weak: [
-      { says: 'A crashed holder blocks for up to twice its ttl', more: ', which is 10 s at least.' },
+      { says: 'A crashed holder blocks for up to 2.2 × its ttl', more: ', or 20 s where that is more.' },
       {
         says: 'Each name that is waited for in a process holds up to three queries, each with a connection, open',
         more: '. Agents take 200 connections from one address.',
