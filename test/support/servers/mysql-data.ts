@@ -1,10 +1,10 @@
 // Data directories of MariaDB and MySQL.
 import { execFile } from 'node:child_process'
-import { cpSync, mkdirSync, rmSync } from 'node:fs'
+import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { findLoader, unpacked } from './fetch.js'
-import { template } from './templates.js'
+import { copyFolder, template } from './templates.js'
 
 const run = promisify(execFile)
 
@@ -66,7 +66,7 @@ export const layout: (flavour: Flavour) => readonly string[] = (flavour) => smal
 
 /** Copies a fresh data directory to `to`, which must not exist. */
 export async function freshData(flavour: Flavour, to: string): Promise<void> {
-  cpSync(await made(flavour), to, { recursive: true })
+  await copyFolder(await made(flavour), to)
 }
 
 function made(flavour: Flavour): Promise<string> {

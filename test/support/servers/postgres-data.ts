@@ -1,9 +1,9 @@
 // PostgreSQL's data: fresh ones, base backups by its low-level functions, which need no program that the server does not come with, and standbys.
-import { appendFileSync, copyFileSync, cpSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { appendFileSync, copyFileSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Client } from 'pg'
-import { template } from './templates.js'
-import { handOver, makeOwnFolder, runOwn } from './unprivileged.js'
+import { copyFolder, template } from './templates.js'
+import { handOver, handOverAll, makeOwnFolder, runOwn } from './unprivileged.js'
 
 const how = ['-U', 'postgres', '-A', 'trust', '--no-sync', '--no-locale', '-E', 'UTF8']
 
@@ -21,12 +21,13 @@ export async function freshData(
     try {
       const data = join(folder.path, 'data')
       await runOwn(join(bin, 'initdb'), ['-D', data, ...how], { cwd: folder.path, env })
-      cpSync(data, path, { recursive: true })
+      await copyFolder(data, path)
     } finally {
       await folder.remove()
     }
   })
-  cloneData(made, to)
+  await copyFolder(made, to)
+  await handOverAll(to)
 }
 
 /** Of the running server behind `client`, whose data are in `data`. Its log comes last, when the backup is complete. */

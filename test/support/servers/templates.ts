@@ -1,11 +1,14 @@
 // Data directories of databases. Making one takes a second or more of processor time, so each kind is made once, beside the unpacked servers,
 // and copied for every server.
+import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { cache, checkout } from './places.js'
 
+const run = promisify(execFile)
 const making = new Map<string, Promise<string>>()
 
 /**
@@ -50,4 +53,9 @@ async function findOrMake(
     rmSync(half, { recursive: true, force: true })
   }
   return path
+}
+
+/** In a process of its own: a busy disk takes seconds for it. @param to must not exist */
+export async function copyFolder(from: string, to: string): Promise<void> {
+  await run('cp', ['-R', from, to])
 }

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { makeFolder, type WorkFolder } from './places.js'
 
+const run = promisify(execFile)
 const nobody = 65_534
 
 /** Who runs such a server: undefined unless this process is root. */
@@ -23,6 +24,11 @@ export function makeOwnFolder(name: string): WorkFolder {
 /** Gives the user a file or folder that was made for it. */
 export function handOver(path: string): void {
   if (user !== undefined) chownSync(path, user.uid, user.gid)
+}
+
+/** The same for all that is in a folder. */
+export async function handOverAll(folder: string): Promise<void> {
+  if (user !== undefined) await run('chown', ['-R', `${user.uid}:${user.gid}`, folder])
 }
 
 /** Where that user can read `root`: there, or, when a folder above it is closed to others, a copy inside `folder`. */
@@ -47,5 +53,5 @@ export async function runOwn(
   args: readonly string[],
   options: { readonly cwd: string; readonly env: Readonly<Record<string, string>> },
 ): Promise<void> {
-  await promisify(execFile)(command, args, { ...options, ...user })
+  await run(command, args, { ...options, ...user })
 }
