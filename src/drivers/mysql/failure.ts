@@ -116,6 +116,8 @@ const permanentErrors: Readonly<Record<number, string>> = {
 const exhausted = /pool is closed|pool timeout|retrieve connection from pool|queue limit reached/i
 
 export function toFailure(error: unknown): Failure {
+  // Another connection may be as it should be.
+  if (error instanceof UncommittedError) return { transient: true, ambiguous: false, error }
   if (error instanceof BackendError) return { transient: false, ambiguous: false, error }
   if (error instanceof TypeError) return failure(false, false, error.message, error)
   const { errno, sqlState, message, fatal } = toFields(error)

@@ -157,6 +157,8 @@ async function createOn(
   create: boolean,
 ): Promise<void> {
   const tables = tableNames(prefix)
+  // A transaction that the application has left open: its snapshot is old, and making a table, or a transaction of ours, would commit it.
+  await connection.query('ROLLBACK AND NO CHAIN NO RELEASE')
   const look = () => connection.query(sql.findRow(tables.transactions, name))
   const { rows } = await look().catch(async (error) => {
     if (!isMissingTable(error) || !create) throw error

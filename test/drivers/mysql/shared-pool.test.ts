@@ -20,17 +20,17 @@ interface AppPool extends MysqlPool {
 }
 
 const size = 2
-const pools: Readonly<Record<string, (port: number) => AppPool>> = {
-  mysql2: (port) =>
+const pools: Readonly<Record<string, (port: number, connectionLimit?: number) => AppPool>> = {
+  mysql2: (port, connectionLimit = size) =>
     createMysql2({
       ...{ host: '127.0.0.1', user: 'root', database: 'holdfast' },
       port,
-      connectionLimit: size,
+      connectionLimit,
     }),
   // It ends transactions by itself when a connection is released, unless it is told not to.
-  mariadb: (port) =>
+  mariadb: (port, connectionLimit = size) =>
     mariadb.createPool({
-      ...{ host: '127.0.0.1', user: 'root', database: 'holdfast', port, connectionLimit: size },
+      ...{ host: '127.0.0.1', user: 'root', database: 'holdfast', port, connectionLimit },
       ...{ allowPublicKeyRetrieval: true, noControlAfterUse: true },
     }) as unknown as AppPool,
 }
@@ -38,7 +38,11 @@ const strategies = ['row', 'session'] as const
 
 /** Every connection of the pool is left like this. */
 async function leave(pool: AppPool, ...statements: string[]): Promise<void> {
-  const all = await Promise.all(Array.from({ length: size }, () => pool.getConnection()))
+  await leaveAll(pool, size, statements)
+}
+
+async function leaveAll(pool: AppPool, count: number, statements: readonly string[]): Promise<void> {
+  const all = await Promise.all(Array.from({ length: count }, () => pool.getConnection()))
   for (const connection of all) {
     for (const statement of statements) await connection.query(statement)
     connection.release()
@@ -114,6 +118,34 @@ for (const flavour of ['mariadb', 'mysql'] satisfies Flavour[]) {
         await rival.query('COMMIT')
         first.release()
         rival.release()
+      })
+
+      it(`${client}: a wait goes on where more connections were left inside transactions than one statement tries`, async (t) => {
+        const pool = open(server.port, 12)
+        const locks = createLocks(mysql({ pool }))
+        t.after(async () => {
+          await locks.close()
+          await pool.end()
+        })
+        await locks.mutex(`${client} many`).run(() => undefined)
+        await leaveAll(pool, 12, ['START TRANSACTION'])
+        const lease = await locks.mutex(`${client} many`).acquire({ wait: 60_000 })
+        assert.equal(await lease.release(), 'released')
+      })
+
+      it(`${client}: a transaction left on a connection of the pool is not committed by a first inTransaction`, async (t) => {
+        const { pool } = start(t)
+        const [first, left] = await Promise.all([pool.getConnection(), pool.getConnection()])
+        await left.query('START TRANSACTION')
+        await left.query(`INSERT INTO tenant.things VALUES (${client.length})`)
+        left.release()
+        await first.query('START TRANSACTION')
+        // It makes the tables of this prefix, over the other connection.
+        await inTransaction(first, `${client} abandoned`, { pool, prefix: `${client}_` })
+        await first.query('COMMIT')
+        first.release()
+        await leave(pool, 'ROLLBACK')
+        assert.deepEqual(await server.query('select id from tenant.things'), [])
       })
 
       // Before any connection of a mariadb pool is free, nothing tells its database.
