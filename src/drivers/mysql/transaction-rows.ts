@@ -150,12 +150,7 @@ async function borrowSpare(pool: MysqlPool, prefix: string): Promise<Connection 
 }
 
 /** Looks for the row first, without locks: an INSERT would wait for the transaction that has the row locked. */
-async function createOn(
-  connection: Connection,
-  prefix: string,
-  name: string,
-  create: boolean,
-): Promise<void> {
+async function createOn(connection: Connection, prefix: string, name: string, create: boolean) {
   const tables = tableNames(prefix)
   // A transaction that the application has left open: its snapshot is old, and making a table, or a transaction of ours, would commit it.
   await connection.query('ROLLBACK AND NO CHAIN NO RELEASE')
