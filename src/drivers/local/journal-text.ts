@@ -6,7 +6,7 @@
  * Versions without checksums skip that element, and what they wrote is read, too: their header says so.
  *
  * A file comes into its place as a whole, and then grows by whole lines. Only its last line can be cut off, when its writer was killed or the disk
- * was full; nobody was told of what that line says. Any other line that does not verify is damage: what it said is lost.
+ * was full; that line was never acknowledged. Any other line that does not verify is damage: its contents are lost.
  */
 
 /** The version that a header has where lines have checksums. The one before is 1. */
@@ -15,7 +15,7 @@ export const summed = 2
 export interface JournalText {
   /** The lines that verify, without their checksums. */
   readonly lines: readonly (readonly unknown[])[]
-  /** Set when a line was lost: which is the first. */
+  /** The first line that was lost, as `line 7`. */
   readonly damage: string | undefined
 }
 

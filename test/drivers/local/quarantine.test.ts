@@ -69,7 +69,7 @@ function quarantined(left: number): string {
   return directory
 }
 
-test('who waits is served as soon as the time is over', async () => {
+test('a waiter is granted the lock as soon as the quarantine is over', async () => {
   const left = 1_500
   const from = now()
   const directory = quarantined(left)
